@@ -1,0 +1,1 @@
+"""What every Headgate service shares. Imported, never run."""

@@ -1,0 +1,1 @@
+"""The headgate command."""

@@ -1,0 +1,1 @@
+"""Publishes one event for every slot of a schedule."""

@@ -1,0 +1,1 @@
+"""Verified webhooks become raw events; 202 only after the broker's ack."""

@@ -1,0 +1,1 @@
+"""Polls outside systems; a cursor never runs ahead of what is stored."""

@@ -1,0 +1,1 @@
+"""Drops repeats and decides which trigger wants which event."""

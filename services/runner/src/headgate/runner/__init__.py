@@ -1,0 +1,1 @@
+"""Starts one run per decision in the user's workflow engine."""
