@@ -1,0 +1,64 @@
+"""The headers on our records: CloudEvents attributes (binary mode) and W3C trace context."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+Headers = list[tuple[str, bytes]]
+
+AVRO = b"application/avro"
+
+
+def rfc3339(micros: int) -> str:
+    """Microseconds since 1970 as CloudEvents want them."""
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def cloud_event(
+    *,
+    event_id: str,
+    source: str,
+    type: str,
+    micros: int,
+    subject: str | None = None,
+    trace: str | None = None,
+) -> Headers:
+    """What any CloudEvents tool reads of a record of ours."""
+    headers = [
+        ("content-type", AVRO),
+        ("ce_specversion", b"1.0"),
+        ("ce_id", event_id.encode()),
+        ("ce_source", f"/headgate/{source}".encode()),
+        ("ce_type", type.encode()),
+        ("ce_time", rfc3339(micros).encode()),
+        ("traceparent", (trace or new_traceparent()).encode()),
+    ]
+    if subject:
+        headers.append(("ce_subject", subject.encode()))
+    return headers
+
+
+def new_traceparent() -> str:
+    """The start of a trace, for what arrives without one."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def child_traceparent(parent: str | None) -> str:
+    """The next step of a trace: the same trace id, a span id of its own."""
+    if parent and len(parent) == 55 and parent.startswith("00-"):
+        return f"{parent[:36]}{secrets.token_hex(8)}{parent[52:]}"
+    return new_traceparent()
+
+
+def text(headers: Iterable[tuple[str, bytes | str | None]] | None, name: str) -> str | None:
+    """The last header of this name as text; None when absent or not UTF-8. Names compare without case."""
+    found = None
+    for key, value in headers or ():
+        if key.lower() == name and value is not None:
+            try:
+                found = value if isinstance(value, str) else value.decode()
+            except UnicodeDecodeError:
+                found = None
+    return found

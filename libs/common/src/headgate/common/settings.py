@@ -1,0 +1,80 @@
+"""Settings every service has, read once from the environment (`HEADGATE_KAFKA__BOOTSTRAP=...`)."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class KafkaSettings(BaseModel):
+    """How to reach Kafka, and the prefix of our topics there."""
+
+    bootstrap: Annotated[str, Field(description="host:port of one or more brokers.")] = "127.0.0.1:9092"
+    prefix: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]{0,80}$",
+            description="First part of every topic and group name; a tenant or a stage can have its own.",
+        ),
+    ] = "headgate"
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    ssl_ca_location: Path | None = None
+    ssl_certificate_location: Path | None = None
+    ssl_key_location: Path | None = None
+    replication: Annotated[
+        int,
+        Field(ge=1, description="Replication factor of the topics we create; capped at the broker count."),
+    ] = 3
+
+    def librdkafka(self) -> dict[str, object]:
+        """The connection as librdkafka spells it."""
+        config: dict[str, object] = {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": self.security_protocol,
+            "client.id": f"headgate-{socket.gethostname()}",
+        }
+        optional = {
+            "sasl.mechanism": self.sasl_mechanism,
+            "sasl.username": self.sasl_username,
+            "sasl.password": self.sasl_password and self.sasl_password.get_secret_value(),
+            "ssl.ca.location": self.ssl_ca_location and str(self.ssl_ca_location),
+            "ssl.certificate.location": self.ssl_certificate_location and str(self.ssl_certificate_location),
+            "ssl.key.location": self.ssl_key_location and str(self.ssl_key_location),
+        }
+        config.update({key: value for key, value in optional.items() if value})
+        return config
+
+
+class RegistrySettings(BaseModel):
+    """How to reach the Schema Registry (any server with Confluent's API)."""
+
+    url: Annotated[str, Field(description="Base URL of the API.")] = "http://127.0.0.1:8085/apis/ccompat/v7"
+    username: str | None = None
+    password: SecretStr | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
+
+
+class ServiceSettings(BaseSettings):
+    """What each service's own settings class extends."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADGATE_", env_nested_delimiter="__", extra="ignore")
+
+    kafka: KafkaSettings = KafkaSettings()
+    registry: RegistrySettings = RegistrySettings()
+    health_host: Annotated[str, Field(description="Address of /livez, /readyz and /metrics.")] = "127.0.0.1"
+    health_port: Annotated[int, Field(ge=0, le=65535)] = 9100
+    state_dir: Annotated[
+        Path, Field(description="Local files a service may lose: schema ids, table state.")
+    ] = Path(".headgate/state")
+    instance_id: Annotated[
+        str | None, Field(description="Stable name of this replica: static group membership where it helps.")
+    ] = None
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
