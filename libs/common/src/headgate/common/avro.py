@@ -22,6 +22,11 @@ MAGIC = 0
 _HEADER = struct.Struct(">bI")
 HEADER_BYTES = _HEADER.size
 
+ENVELOPE_BYTES = 64 * 1024
+"""What our fields may add to a payload of the largest size."""
+
+MAX_FRAMED_BYTES = MAX_RECORD_BYTES + ENVELOPE_BYTES
+
 Schema = Any
 """What fastavro.parse_schema returns."""
 
@@ -43,7 +48,16 @@ def parse(text: str) -> Schema:
     """Parse a writer's schema and refuse shapes that let a few bytes become gigabytes."""
     parsed = json.loads(text)
     _refuse_amplifiers(parsed)
-    return fastavro.parse_schema(parsed)
+    return fastavro.parse_schema(_without_logical_types(parsed))
+
+
+def _without_logical_types(node: Any) -> Any:
+    """Moments stay microseconds since 1970 in our code: no datetime is built for a field nobody reads."""
+    if isinstance(node, list):
+        return [_without_logical_types(one) for one in node]
+    if isinstance(node, dict):
+        return {key: _without_logical_types(value) for key, value in node.items() if key != "logicalType"}
+    return node
 
 
 def _refuse_amplifiers(node: Any) -> None:
@@ -92,8 +106,8 @@ def encode(schema: Schema, schema_id: int, record: dict[str, Any]) -> bytes:
 
 def schema_id_of(value: bytes) -> int:
     """The schema id in front of a record, or why there is none."""
-    if len(value) > 2 * MAX_RECORD_BYTES:
-        raise TooLarge(f"the record has {len(value)} bytes; the limit is {2 * MAX_RECORD_BYTES}")
+    if len(value) > MAX_FRAMED_BYTES:
+        raise TooLarge(f"the record has {len(value)} bytes; the limit is {MAX_FRAMED_BYTES}")
     if len(value) < HEADER_BYTES:
         raise Undecodable(f"the record has {len(value)} bytes; Avro in the Confluent framing has at least 5")
     magic, schema_id = _HEADER.unpack_from(value)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as RdProducer
@@ -77,9 +76,12 @@ class Producer:
                 self._wake_pending = True
             self._loop.call_soon_threadsafe(self._resolve)
 
-        where: Mapping[str, int] = {} if partition is None else {"partition": partition}
+        where = -1 if partition is None else partition
+        with_any_value = cast(list[tuple[str, str | bytes | None]] | None, headers)
         try:
-            self._rd.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered, **where)
+            self._rd.produce(
+                topic, value=value, key=key, headers=with_any_value, partition=where, on_delivery=delivered
+            )
         except BufferError as problem:
             raise QueueFull(
                 "Kafka is not keeping up and the send queue is full; try again later"
@@ -119,7 +121,7 @@ class Producer:
             if error is None:
                 future.set_result(message)
             else:
-                future.set_exception(_named(error, message.topic()))
+                future.set_exception(_named(error, message.topic() or "a topic"))
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

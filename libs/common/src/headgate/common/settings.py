@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from headgate.common.topics import DEFAULT_PARTITIONS, Topics
 
 
 class KafkaSettings(BaseModel):
@@ -28,14 +30,21 @@ class KafkaSettings(BaseModel):
     ssl_ca_location: Path | None = None
     ssl_certificate_location: Path | None = None
     ssl_key_location: Path | None = None
+    partitions: Annotated[
+        int, Field(ge=1, le=1000, description="Partitions of the event topics; fixed once they exist.")
+    ] = DEFAULT_PARTITIONS
     replication: Annotated[
         int,
         Field(ge=1, description="Replication factor of the topics we create; capped at the broker count."),
     ] = 3
 
-    def librdkafka(self) -> dict[str, object]:
+    def topics(self) -> Topics:
+        """Our topics on this cluster."""
+        return Topics(self.prefix, self.partitions)
+
+    def librdkafka(self) -> dict[str, Any]:
         """The connection as librdkafka spells it."""
-        config: dict[str, object] = {
+        config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
             "client.id": f"headgate-{socket.gethostname()}",
@@ -76,5 +85,11 @@ class ServiceSettings(BaseSettings):
     instance_id: Annotated[
         str | None, Field(description="Stable name of this replica: static group membership where it helps.")
     ] = None
+
+    @property
+    def schema_cache(self) -> Path:
+        """Schema ids and texts seen so far: what makes a registry outage harmless."""
+        return self.state_dir / "schemas.json"
+
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -82,7 +82,7 @@ class TopicAdmin:
                         topic.name,
                         "wrong",
                         f"has {there[topic.name]} partitions, we need {topic.partitions}: use a new "
-                        "HEADGATE_KAFKA__PREFIX, or set HEADGATE_PARTITIONS to what is there",
+                        "HEADGATE_KAFKA__PREFIX, or set HEADGATE_KAFKA__PARTITIONS to what is there",
                     )
                 )
             else:

@@ -1,0 +1,86 @@
+"""Actions: what a trigger starts, one model for each engine. The engines themselves live in the runner."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from headgate.common.model.durations import Duration
+from headgate.common.secrets import SecretRef
+
+
+class HttpAction(BaseModel):
+    """Starts a run with one HTTP request. The run id travels as `Idempotency-Key`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: Annotated[
+        str,
+        Field(description="Where to send it.", examples=["https://engine.internal/runs"], max_length=2048),
+    ]
+    method: Annotated[Literal["POST", "PUT"], Field(description="HTTP method.")] = "POST"
+    headers: Annotated[
+        dict[str, str | SecretRef],
+        Field(description="Headers to add: text, a template, or a secret by reference ({env: NAME})."),
+    ] = {}
+    body: Annotated[
+        Any,
+        Field(
+            description="JSON body; strings in it are templates over `event` and `run`. Default: the event itself.",
+            examples=[{"incident": "{{ event.data.id }}"}],
+        ),
+    ] = None
+    timeout: Annotated[Duration, Field(description="How long to wait for the engine's answer.")] = timedelta(
+        seconds=10
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _http_only(cls, url: str) -> str:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("the URL starts with http:// or https://")
+        authority = url.split("/", 3)[2]
+        if "@" in authority or not authority:
+            raise ValueError(
+                "the URL needs a host, and no user or password in it: use headers with {env: NAME}"
+            )
+        return url
+
+
+class LocalAction(BaseModel):
+    """Writes the run to a file and a topic on this machine: an engine for demos and tests."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: Annotated[
+        str, Field(description="A template; the text is kept with the run.", examples=["{{ event.type }}"])
+    ] = ""
+
+
+class Action(BaseModel):
+    """Exactly one engine, by its name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    http: Annotated[HttpAction | None, Field(description="Start a run with an HTTP request.")] = None
+    local: Annotated[LocalAction | None, Field(description="Write the run to a local file and topic.")] = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Action:
+        named = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(named) != 1:
+            engines = ", ".join(type(self).model_fields)
+            raise ValueError(f"name exactly one engine (one of: {engines})")
+        return self
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that starts it."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def config(self) -> HttpAction | LocalAction:
+        config: HttpAction | LocalAction = getattr(self, self.engine)
+        return config
