@@ -112,18 +112,25 @@ class View(Generic[Value]):
             position = dict.fromkeys(partitions, 0)
             consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in partitions])
             checked_at = float("-inf")
-            seen: set[str] = set()
+            seen: set[str] | None = set()
             while not self._stopping.is_set():
                 message = consumer.poll(0.1)
-                if message is not None and message.error() is None:
-                    position[message.partition() or 0] = (message.offset() or 0) + 1
-                    self._take(message.key(), message.value(), seen)
-                    if not self.ready:
-                        continue
+                if message is not None:
+                    if message.error() is None:
+                        position[message.partition() or 0] = (message.offset() or 0) + 1
+                        self._take(message.key(), message.value(), seen)
+                    continue
                 now = time.monotonic()
-                if message is None and (now - checked_at >= CHECK_SECONDS or not self.ready):
-                    checked_at = now
-                    self._check(consumer, position, seen)
+                if seen is None and now - checked_at < CHECK_SECONDS:
+                    continue
+                checked_at = now
+                if not self._at_end(consumer, position):
+                    continue
+                if seen is not None:
+                    self._forget_all_but(seen)
+                    seen = None
+                    self._ready.set()
+                self._fresh_at = now
         finally:
             consumer.close()
 
@@ -133,27 +140,26 @@ class View(Generic[Value]):
             raise HeadgateError(f"{topic.error.str()}: run headgate topics apply")
         return sorted(topic.partitions)
 
-    def _check(self, consumer: Consumer, position: dict[int, int], seen: set[str]) -> None:
+    def _at_end(self, consumer: Consumer, position: dict[int, int]) -> bool:
         """Ask the broker where the topic ends. Compaction leaves holes, so the consumer's own position counts."""
-        asked_at = time.monotonic()
-        for number in position:
+        for number, read in position.items():
             where = TopicPartition(self._topic, number)
             low, high = consumer.get_watermark_offsets(where, timeout=2)
-            own = consumer.position([where])[0].offset
-            if high > low and max(own, position[number]) < high:
-                return
-        if not self.ready:
-            self._forget_all_but(seen)
-            self._ready.set()
-        self._fresh_at = asked_at
+            if high > low and max(consumer.position([where])[0].offset, read) < high:
+                return False
+        return True
 
-    def _take(self, key: bytes | str | None, value: bytes | str | None, seen: set[str]) -> None:
+    def _take(self, key: bytes | str | None, value: bytes | str | None, seen: set[str] | None) -> None:
+        """One record. `seen` holds what a first reading has met, until it reaches the end."""
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key or ""
         if value is None:
-            seen.discard(name)
+            if seen is not None:
+                seen.discard(name)
             if self._values.pop(name, None) is not None:
                 self._changed(name, None)
             return
+        if seen is not None:
+            seen.add(name)
         try:
             decoded = self._decode(name, value if isinstance(value, bytes) else value.encode())
         except Exception as problem:
@@ -163,9 +169,7 @@ class View(Generic[Value]):
                 name=name,
                 error=str(problem)[:500],
             )
-            seen.add(name)
             return
-        seen.add(name)
         self._values[name] = decoded
         self._changed(name, decoded)
 

@@ -1,0 +1,74 @@
+import pytest
+
+from headgate.common import conditions
+from headgate.common.conditions import ConditionError, clauses
+from headgate.common.errors import Invalid
+
+EVENT = {
+    "id": "e",
+    "fingerprint": "f",
+    "source": "s",
+    "provider": "p",
+    "type": "t",
+    "subject": None,
+    "occurred_at": 1_700_000_000_000_000,
+    "attributes": {},
+}
+
+
+def verdict(source: str, data: object) -> conditions.Verdict:
+    return conditions.compile(source).evaluate(conditions.activation(EVENT, data))
+
+
+def test_a_condition_that_holds_passes():
+    assert verdict('event.data.severity == "high" && event.type == "t"', {"severity": "high"}).passed
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "reason"),
+    [
+        ('event.data.s == "high"', {"s": "low"}, '`event.data.s == "high"` is false: it is "low"'),
+        (
+            'event.data.n > 1 && event.data.s == "b"',
+            {"n": 2, "s": "a"},
+            '`event.data.s == "b"` is false: it is "a"',
+        ),
+        ('"a" in event.data.l', {"l": ["b"]}, "`\"a\" in event.data.l` is false: it is ['b']"),
+        ("has(event.data.x) && event.data.x > 1", {}, "`has(event.data.x)` is false"),
+        ("event.data.a || event.data.b", {"a": False, "b": False}, "`event.data.a || event.data.b` is false"),
+        ('event.data.s == "x && y"', {"s": "z"}, '`event.data.s == "x && y"` is false: it is "z"'),
+        ("event.data.x == null", {"x": 1}, "`event.data.x == null` is false: it is 1"),
+    ],
+)
+def test_a_refusal_names_the_clause_and_the_actual_value(source: str, data: object, reason: str):
+    assert verdict(source, data) == conditions.Verdict(False, reason)
+
+
+@pytest.mark.parametrize("source", ["event.data.missing == 1", "event.data.n", "event.data.s > 1"])
+def test_what_cannot_be_evaluated_is_an_error_not_a_no(source: str):
+    with pytest.raises(ConditionError):
+        verdict(source, {"n": 3, "s": "x"})
+
+
+def test_a_condition_that_would_run_for_ever_is_stopped():
+    source = "event.data.all(a, event.data.all(b, event.data.all(c, event.data.all(d, a + b + c + d >= 0))))"
+    with pytest.raises(ConditionError, match="budget"):
+        verdict(source, list(range(200)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["event.data.n >", "foo == 1", "1 + 1", '1 == "a"', "(" * 70 + "true" + ")" * 70, "true" + " " * 5000],
+)
+def test_what_is_no_condition_is_refused_when_written(source: str):
+    with pytest.raises(Invalid):
+        conditions.compile(source)
+
+
+def test_clauses_split_at_the_top_level_only():
+    assert clauses.conjuncts("a && (b && c) && d == '&&'") == ["a", "(b && c)", "d == '&&'"]
+    assert clauses.conjuncts("a && b || c") == ["a && b || c"]
+
+
+def test_time_compares_as_a_timestamp():
+    assert verdict('timestamp(event.time) > timestamp("2020-01-01T00:00:00Z")', {}).passed
