@@ -55,7 +55,9 @@ def _provider_page(provider: catalogue.Provider) -> str:
         "|---|---|---|---|",
     ]
     for name, field in schema.get("properties", {}).items():
-        default = "" if name in required or field.get("default") is None else f"`{json.dumps(field['default'])}`"
+        default = (
+            "" if name in required or field.get("default") is None else f"`{json.dumps(field['default'])}`"
+        )
         meaning = str(field.get("description", "")).replace("|", "\\|").replace("\n", " ")
         lines.append(f"| `{name}` | {'yes' if name in required else 'no'} | {default} | {meaning} |")
     return "\n".join(lines) + "\n"
@@ -72,7 +74,9 @@ def _topics_page() -> str:
         "|---|---|---|---|---|",
     ]
     for topic in Topics().all:
-        value = f"[{topic.schema}](../../schemas/{topic.schema}.avsc)" if topic.schema else "bytes as they came"
+        value = (
+            f"[{topic.schema}](../../schemas/{topic.schema}.avsc)" if topic.schema else "bytes as they came"
+        )
         config = ", ".join(f"{key}={setting}" for key, setting in topic.config.items())
         lines.append(f"| `{topic.name}` | {topic.partitions} | {value} | {topic.doc} | {config} |")
     return "\n".join(lines) + "\n"
@@ -80,7 +84,9 @@ def _topics_page() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 when something is out of date"
+    )
     check = parser.parse_args().check
     stale = []
     for path, text in files():
