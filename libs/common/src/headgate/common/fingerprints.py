@@ -10,7 +10,7 @@ import uuid
 import zlib
 
 _NAMESPACE = uuid.UUID("6f8b1f6e-7a44-5f0b-9b1c-2d1b6c1e5a10")
-_PLAIN = re.compile(r"^[\x21-\x7e]{1,200}$")
+_PLAIN = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def fingerprint(provider: str, scope: str, key: str) -> str:
@@ -20,7 +20,7 @@ def fingerprint(provider: str, scope: str, key: str) -> str:
     same key. A key that is long or not printable is hashed.
     """
     family = provider.removesuffix("-webhook")
-    if not _PLAIN.match(key):
+    if not _PLAIN.fullmatch(key):
         key = "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{family}/{scope}:{key}"
 
