@@ -58,6 +58,12 @@ class Registry:
         self._unknown_until: dict[int, float] = {}
         self._load()
 
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._http.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
@@ -19,6 +21,7 @@ from headgate.common.settings import KafkaSettings
 from headgate.common.topics import Topic, Topics
 
 TIMEOUT_SECONDS = 15
+METADATA_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class TopicAdmin:
     def partitions(self) -> dict[str, int]:
         """Partition count of every topic there is."""
         try:
-            metadata = self._admin.list_topics(timeout=TIMEOUT_SECONDS)
+            metadata = self._admin.list_topics(timeout=METADATA_SECONDS)
         except KafkaException as problem:
             raise Unreachable(
                 f"Kafka at {self._settings.bootstrap} does not answer ({problem.args[0].str()}); "
@@ -111,6 +114,8 @@ class TopicAdmin:
             except KafkaException as problem:
                 if problem.args[0].name() != "TOPIC_ALREADY_EXISTS":
                     raise Unreachable(f"could not create {name}: {problem.args[0].str()}") from problem
+        names = {topic.name for topic in topics}
+        _await(lambda: names <= self.partitions().keys())
         return [Finding(topic.name, "created", f"{topic.partitions} partitions") for topic in topics]
 
     def _set_config(self, topic: Topic) -> None:
@@ -124,6 +129,11 @@ class TopicAdmin:
         )
         for future in self._admin.incremental_alter_configs([resource]).values():
             future.result(timeout=TIMEOUT_SECONDS)
+        _await(lambda: self._is_so(topic))
+
+    def _is_so(self, topic: Topic) -> bool:
+        actual = self._configs([topic])[topic.name]
+        return all(_same(key, actual.get(key), value) for key, value in topic.config.items())
 
     def _configs(self, topics: list[Topic]) -> dict[str, dict[str, str]]:
         if not topics:
@@ -135,6 +145,15 @@ class TopicAdmin:
             }
             for resource, future in self._admin.describe_configs(resources).items()
         }
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    """The controller answers before every broker has heard: wait until what was done can be seen."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Unreachable("Kafka took the change but does not show it; try again, then look at its logs")
+        time.sleep(0.05)
 
 
 def _same(key: str, actual: str | None, wanted: str) -> bool:

@@ -135,7 +135,7 @@ class View(Generic[Value]):
             consumer.close()
 
     def _partitions(self, consumer: Consumer) -> list[int]:
-        topic = consumer.list_topics(self._topic, timeout=5).topics[self._topic]
+        topic = consumer.list_topics(self._topic, timeout=2).topics[self._topic]
         if topic.error is not None:
             raise HeadgateError(f"{topic.error.str()}: run headgate topics apply")
         return sorted(topic.partitions)

@@ -1,0 +1,74 @@
+import asyncio
+import os
+
+import pytest
+
+from headgate.common.errors import TooLarge
+from headgate.common.producer import Producer
+from headgate.common.testing.cluster import Stack
+from headgate.common.testing.waiting import until
+from headgate.common.view import View
+
+pytestmark = pytest.mark.kafka
+
+
+async def test_a_view_holds_the_newest_value_of_each_name_and_follows_deletions(stack: Stack):
+    producer = Producer(stack.kafka)
+    topic = stack.topics.triggers
+    for key, value in [("a", b"1"), ("b", b"1"), ("a", b"2"), ("b", None)]:
+        await producer.send(topic, key=key, value=value)
+    view = View(stack.kafka, topic, lambda _, value: value)
+    view.start()
+    assert await asyncio.to_thread(view.wait_ready, 20)
+    assert view.snapshot() == {"a": b"2"}
+    await producer.send(topic, key="c", value=b"3")
+    await until(lambda: view.get("c") == b"3")
+    await producer.send(topic, key="a", value=None)
+    await until(lambda: view.get("a") is None)
+    assert view.fresh()
+    view.stop()
+    await producer.close()
+
+
+async def test_a_record_that_cannot_be_read_leaves_what_was_known(stack: Stack):
+    def decode(_: str, value: bytes) -> int:
+        return int(value)
+
+    producer = Producer(stack.kafka)
+    topic = stack.topics.triggers
+    await producer.send(topic, key="a", value=b"1")
+    view = View(stack.kafka, topic, decode)
+    view.start()
+    await until(lambda: view.get("a") == 1)
+    await producer.send(topic, key="a", value=b"poison")
+    await producer.send(topic, key="b", value=b"2")
+    await until(lambda: view.get("b") == 2)
+    assert view.get("a") == 1
+    view.stop()
+    await producer.close()
+
+
+async def test_a_view_of_a_broker_that_is_away_is_neither_ready_nor_fresh(stack: Stack):
+    away = stack.kafka.model_copy(update={"bootstrap": "127.0.0.1:1"})
+    view = View(away, stack.topics.triggers, lambda _, value: value)
+    view.start()
+    assert not await asyncio.to_thread(view.wait_ready, 0.5)
+    assert not view.fresh()
+    view.stop()
+
+
+async def test_a_send_resolves_only_when_the_broker_has_the_record(stack: Stack):
+    producer = Producer(stack.kafka)
+    messages = await asyncio.gather(
+        *(producer.send(stack.topics.raw, key=f"k{n}", value=b"v", headers=[("h", b"1")]) for n in range(500))
+    )
+    assert all(message.offset() >= 0 for message in messages)
+    assert len(producer) == 0
+    await producer.close()
+
+
+async def test_a_record_larger_than_the_topic_takes_is_named_too_large(stack: Stack):
+    producer = Producer(stack.kafka)
+    with pytest.raises(TooLarge):
+        await producer.send(stack.topics.raw, key="k", value=os.urandom(3_000_000))
+    await producer.close()
