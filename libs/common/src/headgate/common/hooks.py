@@ -194,7 +194,7 @@ class HookConfig(BaseModel):
     ] = None
 
 
-Receive = Callable[[Sequence[bytes], Request, Any], list[Event]]
+Receive = Callable[[tuple[bytes, ...], Request, Any], list[Event]]
 Prepare = Callable[[Sequence[bytes], Any], tuple[bytes, ...]]
 
 

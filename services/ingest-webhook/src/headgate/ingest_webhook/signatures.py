@@ -32,7 +32,12 @@ def sent_bytes(text: str) -> bytes:
 
 
 def verify(
-    sent: Iterable[str], keys: Sequence[bytes], message: bytes, *, algorithm: str = "sha256", spell: Spell = in_hex
+    sent: Iterable[str],
+    keys: Sequence[bytes],
+    message: bytes,
+    *,
+    algorithm: str = "sha256",
+    spell: Spell = in_hex,
 ) -> None:
     """One of the signatures sent is that of `message` under one of the keys, or BadSignature."""
     candidates = [sent_bytes(one) for one in sent]
@@ -65,5 +70,7 @@ def in_window(sent: str, request: Request, window_seconds: int) -> str:
     if not SECONDS.fullmatch(sent):
         raise BadSignature("the timestamp is not a number of seconds since 1970")
     if abs(request.received_at.timestamp() - int(sent)) > window_seconds:
-        raise Stale(f"the signature is more than {window_seconds} seconds away from our clock; check both clocks")
+        raise Stale(
+            f"the signature is more than {window_seconds} seconds away from our clock; check both clocks"
+        )
     return sent

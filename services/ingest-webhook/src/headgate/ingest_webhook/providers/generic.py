@@ -53,10 +53,12 @@ class Hmac(Part):
         Field(description="Hash of the HMAC. sha1 only for senders that know nothing better."),
     ] = "sha256"
     encoding: Annotated[
-        Literal["hex", "base64"], Field(description="How the signature is written: lower-case hex, or base64.")
+        Literal["hex", "base64"],
+        Field(description="How the signature is written: lower-case hex, or base64."),
     ] = "hex"
     prefix: Annotated[
-        str, Field(max_length=50, description="What stands before the signature.", examples=["sha256=", "v0="])
+        str,
+        Field(max_length=50, description="What stands before the signature.", examples=["sha256=", "v0="]),
     ] = ""
     signed: Annotated[
         str,
@@ -73,7 +75,10 @@ class Hmac(Part):
     ] = None
     id_header: Annotated[HeaderName | None, Field(description="Header with the signed message id.")] = None
     window_seconds: Annotated[
-        int, Field(ge=1, le=3600, description="How far the timestamp may be from our clock, either way, in seconds.")
+        int,
+        Field(
+            ge=1, le=3600, description="How far the timestamp may be from our clock, either way, in seconds."
+        ),
     ] = 300
 
     @model_validator(mode="after")
@@ -86,20 +91,26 @@ class Hmac(Part):
         if sorted(set(used)) != sorted(used) or "{body}" not in used:
             raise ValueError("signed names {body} once, and {timestamp} and {id} at most once")
         if unknown := set(used) - {"{body}", "{timestamp}", "{id}"}:
-            raise ValueError(f"signed knows {{body}}, {{timestamp}} and {{id}}, not {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"signed knows {{body}}, {{timestamp}} and {{id}}, not {', '.join(sorted(unknown))}"
+            )
         return self
 
 
 class ApiKey(Part):
     """The secret itself in a header."""
 
-    header: Annotated[HeaderName, Field(description="Header with the key.", examples=["X-Api-Key"])] = "X-Api-Key"
+    header: Annotated[HeaderName, Field(description="Header with the key.", examples=["X-Api-Key"])] = (
+        "X-Api-Key"
+    )
 
 
 class Basic(Part):
     """HTTP Basic: a name, and the secret as the password."""
 
-    username: Annotated[str, Field(min_length=1, pattern=r"^[^:]*$", description="The name that the sender gives.")]
+    username: Annotated[
+        str, Field(min_length=1, pattern=r"^[^:]*$", description="The name that the sender gives.")
+    ]
 
 
 class Bearer(Part):
@@ -109,12 +120,17 @@ class Bearer(Part):
 class Generic(HookConfig):
     """Fires for JSON (or a form) from any sender that can sign it, or can at least present a secret."""
 
-    hmac: Annotated[Hmac | None, Field(description="The sender signs each delivery. The best of the four.")] = None
+    hmac: Annotated[
+        Hmac | None, Field(description="The sender signs each delivery. The best of the four.")
+    ] = None
     api_key: Annotated[ApiKey | None, Field(description="The sender presents the secret in a header.")] = None
     basic: Annotated[Basic | None, Field(description="The sender uses HTTP Basic authentication.")] = None
-    bearer: Annotated[Bearer | None, Field(description="The sender presents the secret as a bearer token.")] = None
+    bearer: Annotated[
+        Bearer | None, Field(description="The sender presents the secret as a bearer token.")
+    ] = None
     body: Annotated[
-        Literal["json", "form"], Field(description="What the sender sends. A form becomes a JSON object of strings.")
+        Literal["json", "form"],
+        Field(description="What the sender sends. A form becomes a JSON object of strings."),
     ] = "json"
     event_id_header: Annotated[
         HeaderName | None,
@@ -124,8 +140,12 @@ class Generic(HookConfig):
         Path | None,
         Field(description="Where in the body such an id stands, in steps with dots.", examples=["event.id"]),
     ] = None
-    event_type: Annotated[str, Field(max_length=200, description="Type of event where none is found.")] = "webhook"
-    event_type_header: Annotated[HeaderName | None, Field(description="Header with the type of event.")] = None
+    event_type: Annotated[str, Field(max_length=200, description="Type of event where none is found.")] = (
+        "webhook"
+    )
+    event_type_header: Annotated[HeaderName | None, Field(description="Header with the type of event.")] = (
+        None
+    )
     event_type_json: Annotated[
         Path | None, Field(description="Where in the body the type of event stands.", examples=["event.type"])
     ] = None
@@ -142,8 +162,10 @@ def receive(secrets: tuple[bytes, ...], request: Request, config: Generic) -> li
     document, text = read_form(request) if config.body == "form" else request.json()
     return [
         Event(
-            key=found(request, document, config.event_id_header, config.event_id_json) or of_bytes(request.body),
-            type=found(request, document, config.event_type_header, config.event_type_json) or config.event_type,
+            key=found(request, document, config.event_id_header, config.event_id_json)
+            or of_bytes(request.body),
+            type=found(request, document, config.event_type_header, config.event_type_json)
+            or config.event_type,
             occurred_at=request.received_at,
             data=text,
         )
@@ -213,7 +235,11 @@ def read_form(request: Request) -> tuple[object, str]:
         raise UnsupportedType(f"this source takes forms; send {FORM}")
     try:
         pairs = parse_qsl(
-            request.content().decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=1000
+            request.content().decode(),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=1000,
         )
     except ValueError:
         raise Unreadable("the body is not a form in UTF-8") from None

@@ -16,14 +16,17 @@ class GitHub(HookConfig):
 def receive(secrets: tuple[bytes, ...], request: Request, config: GitHub) -> list[Event]:
     sent = after_prefix(request.require("X-Hub-Signature-256"), "sha256=")
     verify([sent], secrets, request.body)
-    document, text = request.json() if request.media_type() != FORM else request.parse(in_form(request.content()))
+    document, text = (
+        request.json() if request.media_type() != FORM else request.parse(in_form(request.content()))
+    )
     kind = request.header("X-GitHub-Event") or "unknown"
     action = text_at(document, "action")
     return [
         Event(
             key=request.header("X-GitHub-Delivery") or of_bytes(request.body),
             type=f"{kind}.{action}" if action else kind,
-            subject=text_at(document, "repository", "full_name") or text_at(document, "organization", "login"),
+            subject=text_at(document, "repository", "full_name")
+            or text_at(document, "organization", "login"),
             occurred_at=request.received_at,
             data=text,
         )

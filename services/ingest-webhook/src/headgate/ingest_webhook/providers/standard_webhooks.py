@@ -47,9 +47,13 @@ def key_of(secret: bytes) -> bytes:
     try:
         key = b64decode(secret.removeprefix(b"whsec_"), validate=True)
     except NotBase64:
-        raise Misconfigured("a Standard Webhooks secret is base64 behind whsec_; copy it again from the sender") from None
+        raise Misconfigured(
+            "a Standard Webhooks secret is base64 behind whsec_; copy it again from the sender"
+        ) from None
     if len(key) < SHORTEST_KEY_BYTES:
-        raise Misconfigured(f"a Standard Webhooks secret has at least {SHORTEST_KEY_BYTES} bytes; this one is shorter")
+        raise Misconfigured(
+            f"a Standard Webhooks secret has at least {SHORTEST_KEY_BYTES} bytes; this one is shorter"
+        )
     return key
 
 
@@ -68,7 +72,9 @@ def receive(secrets: tuple[bytes, ...], request: Request, config: StandardWebhoo
             key=message_id,
             type=text_at(document, "type") or text_at(document, "event_type") or "unknown",
             subject=text_at(document, "data", "id"),
-            occurred_at=moment(text_at(document, "timestamp"), otherwise=moment(int(time), request.received_at)),
+            occurred_at=moment(
+                text_at(document, "timestamp"), otherwise=moment(int(time), request.received_at)
+            ),
             data=text,
         )
     ]
