@@ -86,6 +86,9 @@ class Receiver:
                 self._in_flight.leave(size)
         except Refused as problem:
             return self._refuse(route, problem)
+        except Exception:
+            log.exception("A delivery met an error of ours and is answered 503.", source=route.source)
+            return self._later(route.source, "the service could not handle this delivery")
 
     async def _receive(self, route: Route, request: web.BaseRequest, body: bytes) -> web.Response:
         delivery = Request(request.headers, body, self._now(), self._limits.body_bytes, self._json)
@@ -93,11 +96,6 @@ class Receiver:
             events = route.hook.receive(route.keys, delivery, route.config)
         except Unreadable as problem:
             return await self._keep(route, delivery, problem)
-        except Refused:
-            raise
-        except Exception:
-            log.exception("A provider failed on a delivery; it is answered 503.", source=route.source)
-            return self._later(route.source, "the service could not handle this delivery")
         wait = route.bucket.take(time.monotonic())
         if wait > 0:
             DELIVERIES.labels(route.source, "429").inc()
@@ -128,7 +126,7 @@ class Receiver:
             route.source,
             "unreadable",
             source=route.source,
-            event=event_id,
+            event_id=event_id,
             reason=str(problem),
         )
         return answer(202, {"event_id": event_id, "dead_letter": str(problem)})

@@ -191,7 +191,7 @@ def check_signature(secrets: tuple[bytes, ...], request: Request, how: Hmac) -> 
         values["{timestamp}"] = time.encode()
     if how.id_header is not None:
         values["{id}"] = signed_id(request.require(how.id_header))
-    message = b"".join([values.get(part) or part.encode() for part in parts(how.signed)])
+    message = b"".join([values[part] if part in values else part.encode() for part in parts(how.signed)])
     sent = after_prefix(request.require(how.header), how.prefix)
     spell = in_hex if how.encoding == "hex" else in_base64
     verify([sent], secrets, message, algorithm=how.algorithm, spell=spell)
