@@ -177,7 +177,7 @@ def test_the_deadline_is_shorter_than_any_provider_waits(hook: Hook) -> None:
 @pytest.mark.parametrize("secrets", [[], [b""], [b"0123456789abcdef0123456789abcdef", b""]])
 def test_an_empty_secret_is_refused_before_anything_is_verified(hook: Hook, secrets: list[bytes]) -> None:
     with pytest.raises(Misconfigured):
-        hook.prepare(secrets, hook.config.model_construct())
+        hook.prepare(secrets, hook.config.model_construct(secrets=()))
 
 
 @every_hook

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from contextlib import closing
 
 import structlog
 from aiohttp import web
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 REGISTRY_RETRY_SECONDS = 2.0
 WATCH_SECONDS = 0.5
+TROUBLE_SECONDS = 5.0
 DELIVERY_TIMEOUT_MS = 9_000  # as long as the most patient provider waits: later than that, nobody is told
 
 
@@ -34,15 +36,15 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     health = Health("registry", "sources", "kafka")
-    async with serve_health(health, settings):
-        codec = await prepared(settings, health, stopping)
-        if codec is not None:
-            await serve(settings, health, codec, stopping)
+    with closing(Registry(settings.registry, settings.schema_cache)) as registry:
+        async with serve_health(health, settings):
+            codec = Codec(registry, settings.kafka.topics())
+            if await prepared(codec, health, stopping):
+                await serve(settings, health, codec, stopping)
 
 
-async def prepared(settings: Settings, health: Health, stopping: asyncio.Event) -> Codec | None:
-    """Schema ids from the cache or the registry, however long that takes. None when told to stop first."""
-    codec = Codec(Registry(settings.registry, settings.schema_cache), settings.kafka.topics())
+async def prepared(codec: Codec, health: Health, stopping: asyncio.Event) -> bool:
+    """Schema ids from the cache or the registry, however long that takes. False when told to stop first."""
     while not stopping.is_set():
         try:
             await asyncio.to_thread(codec.prepare, "RawEvent", "SourceRecord")
@@ -52,8 +54,8 @@ async def prepared(settings: Settings, health: Health, stopping: asyncio.Event) 
             await until(stopping, REGISTRY_RETRY_SECONDS)
         else:
             health.ok("registry")
-            return codec
-    return None
+            return True
+    return False
 
 
 async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyncio.Event) -> None:
@@ -106,16 +108,26 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
 
 
 class Trouble:
-    """Since when Kafka confirms nothing, as deliveries see it."""
+    """Since when Kafka confirms nothing, as deliveries see it. Forgotten when none has failed for a while: a
+    service that is not ready may be given no delivery to recover with."""
 
     def __init__(self) -> None:
-        self.since: float | None = None
+        self._since: float | None = None
+        self._latest = 0.0
 
     def confirmed(self, yes: bool) -> None:
         if yes:
-            self.since = None
-        elif self.since is None:
-            self.since = time.monotonic()
+            self._since = None
+            return
+        self._latest = time.monotonic()
+        if self._since is None:
+            self._since = self._latest
+
+    def lasts(self, now: float) -> float | None:
+        """For how many seconds, if at all."""
+        if self._since is not None and now - self._latest > TROUBLE_SECONDS:
+            self._since = None
+        return None if self._since is None else now - self._since
 
 
 async def watch(
@@ -137,8 +149,8 @@ async def watch(
             raise HeadgateError(f"the Kafka producer cannot go on and the process stops: {producer.fatal}")
         if sources.ready and not sources.fresh():
             health.degraded("kafka", f"broker unreachable for {now - fresh_at:.0f} s")
-        elif trouble.since is not None:
-            health.degraded("kafka", f"no delivery confirmed for {now - trouble.since:.0f} s")
+        elif (lasts := trouble.lasts(now)) is not None:
+            health.degraded("kafka", f"no delivery confirmed for {lasts:.0f} s")
         elif sources.ready:
             health.ok("kafka")
         await until(stopping, WATCH_SECONDS)
