@@ -4,8 +4,9 @@ A provider module imports from here and from nowhere deeper.
 """
 
 from headgate.common.errors import AuthRejected, BadItem, CursorExpired, Misconfigured, RateLimited, Transient
-from headgate.common.sources.answers import check, retry_after, until
+from headgate.common.sources.answers import check, not_after, retry_after, until
 from headgate.common.sources.provider import Auth, Cursor, Event, Page, Source, SourceConfig, each
+from headgate.common.sources.times import moment
 from headgate.common.sources.transports import origin
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "Transient",
     "check",
     "each",
+    "moment",
+    "not_after",
     "origin",
     "retry_after",
     "until",

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from headgate.common.errors import AuthRejected, CursorExpired, Misconfigured, RateLimited, Transient
-from headgate.common.sources.transports import http_date
+from headgate.common.sources.times import http_date
 
 
 def check(provider: str, response: httpx.Response) -> Any:
@@ -49,6 +49,13 @@ def retry_after(response: httpx.Response) -> float | None:
     if text.isdecimal():
         return float(text[:12])
     return until(response, http_date(text))
+
+
+def not_after(response: httpx.Response, at: datetime) -> datetime:
+    """`at`, or the provider's own now if that is earlier: one item dated into the future must not take
+    the cursor past everything that happens until then."""
+    date = http_date(response.headers.get("date"))
+    return at if date is None else min(at, date)
 
 
 def until(response: httpx.Response, at: datetime | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
@@ -28,7 +28,7 @@ class Opener(Protocol):
     """How a service turns a source as written into something that takes turns."""
 
     @property
-    def providers(self) -> Container[str]:
+    def providers(self) -> Collection[str]:
         """The names of the providers this service has."""
 
     def open(self, source: Source) -> Shape: ...

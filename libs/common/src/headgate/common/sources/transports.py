@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 import httpx
 
 from headgate.common.errors import Misconfigured, Transient
 from headgate.common.sources.clock import Clock
+from headgate.common.sources.times import http_date
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 QUICK_RETRIES = 2
@@ -153,12 +153,3 @@ class Bounded(Around):
 def origin(url: httpx.URL) -> tuple[str, str, int]:
     """Scheme, host and port: what a credential belongs to."""
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
-
-
-def http_date(text: str | None) -> datetime | None:
-    """A Date or Retry-After header as an instant."""
-    try:
-        found = parsedate_to_datetime(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
