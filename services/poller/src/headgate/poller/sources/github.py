@@ -44,7 +44,7 @@ class Issues(SourceConfig):
     repo: Annotated[
         str,
         Field(
-            pattern=r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}$", description="Repository.", examples=["octo-repo"]
+            pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="Repository.", examples=["octo-repo"]
         ),
     ]
     labels: Annotated[
