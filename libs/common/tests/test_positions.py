@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headgate.common.errors import BadItem
 from headgate.common.sources.position import (
     MAX_REMEMBERED,
@@ -18,8 +21,6 @@ from headgate.common.sources.position import (
     unseen,
 )
 from headgate.common.sources.provider import Cursor, Event, Page
-from hypothesis import given
-from hypothesis import strategies as st
 
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 OVERLAP = timedelta(seconds=120)

@@ -8,15 +8,44 @@ from ipaddress import ip_address
 import httpx
 import pytest
 from aiohttp import web
+
 from headgate.common.errors import Misconfigured
 from headgate.common.sources.guard import GuardedBackend, GuardedTransport, Refused, networks, verdict
 
-REFUSED = """
-64:ff9b::a9fe:a9fe 2002:7f00:1:: ::127.0.0.1 5f00::1 192.88.99.1 168.63.129.16 127.0.0.1 10.1.2.3 172.16.0.1
-192.168.1.1 169.254.169.254 169.254.170.2 100.100.100.200 100.64.0.1 0.0.0.0 255.255.255.255 224.0.0.1 ::1 ::
-::ffff:127.0.0.1 ::ffff:7f00:1 ::ffff:169.254.169.254 fd00:ec2::254 fe80::1 fc00::1 2001:db8::1 2001::1 ff02::1
-198.18.0.1 64:ff9b:1::1 3fff::1 100::1
-""".split()
+REFUSED = [
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+    "::127.0.0.1",
+    "5f00::1",
+    "192.88.99.1",
+    "168.63.129.16",
+    "127.0.0.1",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "169.254.170.2",
+    "100.100.100.200",
+    "100.64.0.1",
+    "0.0.0.0",
+    "255.255.255.255",
+    "224.0.0.1",
+    "::1",
+    "::",
+    "::ffff:127.0.0.1",
+    "::ffff:7f00:1",
+    "::ffff:169.254.169.254",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fc00::1",
+    "2001:db8::1",
+    "2001::1",
+    "ff02::1",
+    "198.18.0.1",
+    "64:ff9b:1::1",
+    "3fff::1",
+    "100::1",
+]
 
 
 @pytest.mark.parametrize("address", REFUSED)
@@ -30,7 +59,8 @@ def test_a_public_address_is_not(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "::ffff:169.254.169.254"]
+    "address",
+    ["169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "::ffff:169.254.169.254"],
 )
 def test_metadata_is_refused_whatever_is_allowed(address: str) -> None:
     assert verdict(ip_address(address), networks(["0.0.0.0/0", "fc00::/7"])) is not None

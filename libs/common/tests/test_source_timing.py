@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headgate.common.errors import (
     AuthRejected,
     Misconfigured,
@@ -19,8 +22,6 @@ from headgate.common.sources.timing import (
     Rhythm,
     backoff_seconds,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 RANDOM = st.floats(0, 1, exclude_max=True)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from headgate.common.errors import Misconfigured
 from headgate.common.model import Schedule
 from headgate.cron.misfire import PAGE, Misfire, due
 from headgate.cron.slots import Cron, Every, Slots, latest, slots_of
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 NEW_YORK = ZoneInfo("America/New_York")
 NIGHTS = {
@@ -26,7 +27,14 @@ SCHEDULES: list[Slots] = [
     *(
         Cron(text, zone)
         for zone in (NEW_YORK, ZoneInfo("Europe/Berlin"), ZoneInfo("UTC"), ZoneInfo("Australia/Lord_Howe"))
-        for text in ("30 2 * * *", "30 1 * * *", "*/30 * * * *", "*/5 * * * *", "0 0,1,2,3 * * *", "15 */2 * * *")
+        for text in (
+            "30 2 * * *",
+            "30 1 * * *",
+            "*/30 * * * *",
+            "*/5 * * * *",
+            "0 0,1,2,3 * * *",
+            "15 */2 * * *",
+        )
     ),
 ]
 
@@ -51,7 +59,7 @@ def test_a_time_that_comes_twice_in_autumn_runs_once() -> None:
 
 def test_a_pace_is_kept_through_the_hour_that_comes_twice() -> None:
     night = between(Cron("*/30 * * * *", NEW_YORK), NIGHTS["autumn"], NIGHTS["autumn"] + timedelta(hours=5))
-    assert [b - a for a, b in zip(night, night[1:], strict=False)] == [timedelta(minutes=30)] * (len(night) - 1)
+    assert [b - a for a, b in pairwise(night)] == [timedelta(minutes=30)] * (len(night) - 1)
 
 
 @settings(max_examples=300, deadline=None)
@@ -164,11 +172,15 @@ def test_many_missed_slots_come_in_pages() -> None:
         ({"cron": "0 0 * * *", "tz": "../etc/passwd"}, "time zone"),
     ],
 )
-def test_a_schedule_that_means_nothing_is_refused_with_the_way_out(schedule: dict[str, str], says: str) -> None:
+def test_a_schedule_that_means_nothing_is_refused_with_the_way_out(
+    schedule: dict[str, str], says: str
+) -> None:
     with pytest.raises(Misconfigured, match=f"(?i){says}"):
         slots_of(Schedule.model_validate(schedule))
 
 
-@pytest.mark.parametrize("alias", ["@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"])
+@pytest.mark.parametrize(
+    "alias", ["@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"]
+)
 def test_aliases_are_schedules(alias: str) -> None:
     assert next(iter(slots_of(Schedule(cron=alias)).after(NOON))) > NOON

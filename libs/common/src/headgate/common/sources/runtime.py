@@ -104,6 +104,9 @@ class Runtime:
             if running.task.done() or wanted.get(name) != running.source
         ]
         await self._stop(stale)
+        for name in stale:
+            if name not in wanted:
+                log.info("A source is left: it was deleted, or is another provider's now.", source=name)
         for name, source in wanted.items():
             if name not in self._running and self._partition(name) in self._owned:
                 stored = self._owned[self._partition(name)].get(name)

@@ -19,7 +19,9 @@ Answer = Callable[[web.Request], web.StreamResponse]
 class FakeGitHub:
     """One repository, `octo-org/octo-repo`."""
 
-    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC), token: str | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], datetime] = lambda: datetime.now(UTC), token: str | None = None
+    ) -> None:
         self.clock = clock
         self.token = token
         self.issues: dict[int, dict[str, Any]] = {}
@@ -113,5 +115,3 @@ def limited(status: int = 429, **headers: str) -> Answer:
 def broken(status: int = 500, text: str = "<html>oops</html>") -> Answer:
     """A page that is not what it should be."""
     return lambda _: web.Response(status=status, text=text, content_type="text/html")
-
-

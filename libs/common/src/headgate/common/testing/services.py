@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from headgate.common.fingerprints import uid
 from headgate.common.model import Source, Stored
@@ -92,32 +92,39 @@ class Outside:
     def read(self, topic: str) -> list[tuple[int, int, str, bytes | None, int]]:
         """Everything on a topic: partition, offset, key, value, timestamp; in the order of timestamps."""
         consumer = Consumer(
-            {**self._stack.kafka.librdkafka(), "group.id": "outside", "enable.auto.commit": False}
+            {
+                **self._stack.kafka.librdkafka(),
+                "group.id": "outside",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+            }
         )
         try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            ends = {one: consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=10)[1] for one in partitions}
-            ends = {one: end for one, end in ends.items() if end > 0}
-            consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in ends])
+            left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in left])
             found = []
-            while ends:
-                for message in consumer.consume(500, 0.2):
-                    assert message.error() is None, message.error()
-                    where, offset = message.partition(), message.offset()
-                    key, value = message.key() or b"", message.value()
-                    found.append((where, offset, bytes(key).decode(), value, message.timestamp()[1]))
-                ends = {
-                    one: end
-                    for one, end in ends.items()
-                    if consumer.position([TopicPartition(topic, one)])[0].offset < end
-                }
+            while left:
+                for message in consumer.consume(500, 0.1):
+                    where, error = message.partition(), message.error()
+                    if error is None:
+                        key, value = message.key() or b"", message.value()
+                        found.append(
+                            (where, message.offset(), bytes(key).decode(), value, message.timestamp()[1])
+                        )
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        left.discard(where)
             return sorted(found, key=lambda record: record[4])
         finally:
             consumer.close()
 
     def events(self) -> list[dict[str, Any]]:
         """The raw topic, decoded."""
-        return [self._codec.decode("RawEvent", value) for *_, value, _ in self.read(self._stack.topics.raw) if value]
+        return [
+            self._codec.decode("RawEvent", value)
+            for *_, value, _ in self.read(self._stack.topics.raw)
+            if value
+        ]
 
     def cursors(self) -> list[dict[str, Any]]:
         """Every position ever saved and not yet compacted away, decoded."""
@@ -126,7 +133,10 @@ class Outside:
 
 
 async def eventually(
-    check: Callable[[], Any], within_seconds: float = 30, watched: Sequence[Child] = (), every_seconds: float = 0.2
+    check: Callable[[], Any],
+    within_seconds: float = 30,
+    watched: Sequence[Child] = (),
+    every_seconds: float = 0.2,
 ) -> Any:
     """Wait until `check` returns something true, and return that; fail with the logs when it does not."""
     deadline = time.monotonic() + within_seconds

@@ -44,7 +44,9 @@ class Issues(SourceConfig):
     repo: Annotated[
         str,
         Field(
-            pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="Repository.", examples=["octo-repo"]
+            pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+            description="Repository.",
+            examples=["octo-repo"],
         ),
     ]
     labels: Annotated[
