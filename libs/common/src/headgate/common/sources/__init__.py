@@ -1,0 +1,32 @@
+"""Sources: what a provider writes, and the one runtime around all of them.
+
+A provider module imports from here and from nowhere deeper.
+"""
+
+from headgate.common.errors import AuthRejected, BadItem, CursorExpired, Misconfigured, RateLimited, Transient
+from headgate.common.sources.answers import check, not_after, retry_after, until
+from headgate.common.sources.provider import Auth, Cursor, Event, Page, Source, SourceConfig, each
+from headgate.common.sources.times import moment
+from headgate.common.sources.transports import origin
+
+__all__ = [
+    "Auth",
+    "AuthRejected",
+    "BadItem",
+    "Cursor",
+    "CursorExpired",
+    "Event",
+    "Misconfigured",
+    "Page",
+    "RateLimited",
+    "Source",
+    "SourceConfig",
+    "Transient",
+    "check",
+    "each",
+    "moment",
+    "not_after",
+    "origin",
+    "retry_after",
+    "until",
+]

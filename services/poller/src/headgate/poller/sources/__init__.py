@@ -1,0 +1,1 @@
+"""The providers: every module here is one, and nothing else lists them."""
