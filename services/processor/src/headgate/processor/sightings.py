@@ -29,9 +29,7 @@ class Sighting(NamedTuple):
     millis: int
 
     def same_place(self, other: Sighting) -> bool:
-        return (
-            self.offset == other.offset and self.partition == other.partition and self.topic == other.topic
-        )
+        return self.offset == other.offset and self.partition == other.partition and self.topic == other.topic
 
 
 Sightings = tuple[Sighting, ...]

@@ -99,6 +99,10 @@ class Outbox:
         if self._failure is not None:
             raise DeliveryFailed(self._failure)
 
+    def settle(self) -> None:
+        """What `flush` does, blocking: for fail points, which claim that what was sent is stored."""
+        self._rd.flush(_FULL_SECONDS)
+
     async def close(self, timeout_seconds: float = 5.0) -> None:
         """Let go. What is still under way is read again after the next start."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._rd.flush, timeout_seconds)

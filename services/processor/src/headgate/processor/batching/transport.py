@@ -48,9 +48,7 @@ class BatchConsumer(driver.Consumer):
         # What Faust itself noted of acks is not asked: it acks failed and cancelled batches too.
         self._acked.clear()
         self._acked_index.clear()
-        return (
-            tp for tp in self.ledger.partitions() if topics is None or tp in topics or tp.topic in topics
-        )
+        return (tp for tp in self.ledger.partitions() if topics is None or tp in topics or tp.topic in topics)
 
     def _new_offset(self, tp: TP) -> int | None:
         return self.ledger.committable(tp)
