@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import faust
@@ -199,9 +200,7 @@ async def _sweep(settings: Settings, stage: Stage, sweeper: Sweeper, catalogue: 
     while True:
         await asyncio.sleep(settings.processor.sweep_seconds)
         for partition in sweeper.table.owned():
-            await stage.sweep(
-                partition, lambda p=partition: sweeper.step(p, catalogue().longest_window_millis)
-            )
+            await stage.sweep(partition, partial(sweeper.step, partition, catalogue().longest_window_millis))
 
 
 async def _watch(

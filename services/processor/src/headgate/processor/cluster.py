@@ -29,11 +29,11 @@ class Cluster:
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The next offset to be written, by (topic, partition)."""
-        return self._offsets(partitions, OffsetSpec.latest())
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def starts(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset that is still there."""
-        return self._offsets(partitions, OffsetSpec.earliest())
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The next offset to read; partitions without a commit are left out."""

@@ -10,7 +10,7 @@ import shutil
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import rocksdict
 
@@ -59,7 +59,9 @@ class MemoryPartition:
         self._values: dict[bytes, bytes] = {}
         self._offset: int | None = None
         self._ahead: Iterator[bytes] = iter(())
-        self.get = self._values.get
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._values.get(key)
 
     def apply(self, changes: Iterable[Change], offset: int | None) -> None:
         for key, value in changes:
@@ -118,13 +120,13 @@ class RocksPartition:
         table.set_cache_index_and_filter_blocks(True)
         options.set_block_based_table_factory(table)
         self._writing = rocksdict.WriteOptions()
-        self._writing.disable_wal = True
+        self._writing.disable_wal = True  # type: ignore[assignment, method-assign]  # its stub says method
         self._db = rocksdict.Rdict(str(path), options)
         meta = self._db.get(_META)
         self._offset: int | None = None
-        self._other: bool = False
+        self._other = False
         if meta is not None:
-            self._other = meta[_OFFSET.size :] != self._incarnation
+            self._other = bytes(meta[_OFFSET.size :]) != self._incarnation
             self._offset = None if self._other else _OFFSET.unpack_from(meta)[0]
 
     @property
@@ -161,8 +163,9 @@ class RocksPartition:
 
     def scan(self, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
+        entries: Iterator[Any] = iter(self._db.items(from_key=(after or _META) + b"\x00"))
         try:
-            for key, value in self._db.items(from_key=(after or _META) + b"\x00"):
+            for key, value in entries:
                 found.append((key, value))
                 if len(found) >= limit:
                     break

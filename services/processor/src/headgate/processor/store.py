@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from faust.stores import STORES
 from faust.stores.base import Store
-from faust.types import TP, EventT
+from faust.types import TP
 
 from headgate.processor.batching.ledger import Batch
 from headgate.processor.partitions import Change, MemoryPartition, Partition, open_rocks
@@ -49,7 +49,7 @@ class FingerprintStore(Store[bytes, bytes]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._storage: Storage = self.options["storage"]
+        self._storage: Storage = (self.options or {})["storage"]
         self._partitions: dict[int, Partition] = {}
         self._staged: dict[int, dict[bytes, bytes | None]] = {}
 
@@ -101,7 +101,7 @@ class FingerprintStore(Store[bytes, bytes]):
         self, assigned: set[TP], revoked: set[TP], newly_assigned: set[TP], generation_id: int = 0
     ) -> None:
         """Open what is ours now, close what is not any more."""
-        mine = {tp.partition for tp in assigned if tp.topic == self.table.changelog_topic_name}
+        mine = {tp.partition for tp in assigned if tp.topic == self._changelog()}
         self._staged.clear()
         try:
             for number in set(self._partitions) - mine:
@@ -111,6 +111,10 @@ class FingerprintStore(Store[bytes, bytes]):
                 self._partitions.update(await asyncio.to_thread(self._open, new))
         except Exception as problem:
             self._storage.crash(problem)
+
+    def _changelog(self) -> str:
+        name: str = self.table.changelog_topic.get_topic_name()
+        return name
 
     def _open(self, numbers: list[int]) -> dict[int, Partition]:
         directory = self._storage.directory
@@ -129,7 +133,7 @@ class FingerprintStore(Store[bytes, bytes]):
         return opened
 
     def apply_changelog_batch(
-        self, batch: Iterable[EventT], to_key: Callable[[Any], Any], to_value: Callable[[Any], Any]
+        self, batch: Iterable[Any], to_key: Callable[[Any], Any], to_value: Callable[[Any], Any]
     ) -> None:
         """Recovery and standby: records as the changelog has them, in order."""
         try:
@@ -142,6 +146,14 @@ class FingerprintStore(Store[bytes, bytes]):
 
     def reset_state(self) -> None:
         """Faust asks for it never on its own; a wipe happens when a partition is opened."""
+
+    async def backup_partition(
+        self, tp: TP | int, flush: bool = True, purge: bool = False, keep: int = 1
+    ) -> None:
+        """Nothing to do: the changelog is the backup."""
+
+    def restore_backup(self, tp: TP | int, latest: bool = True, backup_id: int = 0) -> None:
+        """Nothing to do: recovery is the restore."""
 
     async def on_stop(self) -> None:
         partitions, self._partitions = self._partitions, {}

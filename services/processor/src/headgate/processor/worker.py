@@ -69,12 +69,12 @@ def fingerprint_table(app: faust.App, topics: Topics, storage: Storage) -> Finge
         allow_empty=True,
         maxsize=1024,
     )
-    table = app.Table(
+    table: Any = app.Table(
         TABLE,
         key_type=bytes,
         value_type=bytes,
         partitions=topics.partitions,
-        store=f"{store.SCHEME}://",
+        store=f"{store.SCHEME}://{TABLE}",  # an address without a host is false, and Faust takes its own
         changelog_topic=changelog,
         options={"storage": storage},
         # Faust counts a whole batch as one change. With 1 it would go on reading what we write.
@@ -97,7 +97,8 @@ def batch_agent(
             generation = app.consumer_generation_id
 
             def still_ours(generation: int = generation) -> bool:
-                return bool(app.consumer.flow_active) and app.consumer_generation_id == generation
+                consumer: Any = app.consumer
+                return bool(consumer.flow_active) and app.consumer_generation_id == generation
 
             try:
                 last = batch.records[-1].timestamp
@@ -154,7 +155,7 @@ def _credentials(settings: Settings) -> Any:
         return faust.SSLCredentials(context)
     return faust.SASLCredentials(
         username=kafka.sasl_username,
-        password=kafka.sasl_password and kafka.sasl_password.get_secret_value(),
+        password=kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
         mechanism=kafka.sasl_mechanism or "PLAIN",
         ssl_context=context,
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from faust import Event
@@ -96,12 +96,13 @@ class BatchConsumer(driver.Consumer):
 
     async def _deliver(self, tp: TP, records: Records, active: set[TP] | None, generation: int) -> bool:
         """Hand records out as one batch, once there is room. False: they were not, and must not be."""
-        app = self.app
+        app: Any = self.app
         acked = app.topics.acks_enabled_for(tp.topic)
         while acked and self.flow_active and self.ledger.unfinished >= MAX_AHEAD:
             self._room.clear()
             await self._room.wait()
-        while not acked and self.flow_active and app.tables.changelog_queue.qsize() >= MAX_AHEAD:
+        # Faust's queue tells nobody when it has room.
+        while not acked and self.flow_active and app.tables.changelog_queue.qsize() >= MAX_AHEAD:  # noqa: ASYNC110
             await asyncio.sleep(_RECOVERY_PAUSE_SECONDS)
         # From here to the queue nothing awaits: a rebalance cannot come between.
         channels = app.topics._tp_index.get(tp)
@@ -159,9 +160,3 @@ class BatchTransport(driver.Transport):
 def register() -> None:
     """Make the scheme known to Faust."""
     TRANSPORTS.aliases[SCHEME] = f"{BatchTransport.__module__}:{BatchTransport.__qualname__}"
-
-
-def records_of(batches: Iterable[Event]) -> Iterator[Any]:
-    """The single records behind changelog events, for a table's store."""
-    for event in batches:
-        yield from event.value.records
