@@ -30,3 +30,8 @@ def failpoint(name: str) -> None:
     if left <= 1:
         os._exit(EXIT_CODE)
     _armed[name] = left - 1
+
+
+def armed(name: str) -> bool:
+    """Whether a test armed this point: for a caller that must first bring about what the point claims."""
+    return name in _armed

@@ -82,6 +82,16 @@ class Condition:
             raise ConditionError(f"`{_short(self.source)}` cannot be evaluated: {_plain(value)}")
         raise ConditionError(f"`{_short(self.source)}` gave {_show(value)}, not true or false")
 
+    def value(self, activation: Activation) -> Any:
+        """What the expression gives, for one that is no condition (`order_by`). Raises ConditionError."""
+        try:
+            result = self._whole.eval(activation)
+        except RuntimeError as problem:
+            raise ConditionError(f"`{_short(self.source)}` stopped: {_plain(problem)}") from problem
+        if result.type() == cel.Type.ERROR:
+            raise ConditionError(f"`{_short(self.source)}` cannot be evaluated: {_plain(result.value())}")
+        return result.plain_value()
+
     def _why_not(self, activation: Activation) -> str:
         if self._parts is None:
             self._parts = [_part(clause) for clause in clauses.conjuncts(self.source)]

@@ -1,0 +1,130 @@
+"""The processor's producer: `send` many, `flush` once, and then all of it is stored or the process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as RdProducer
+
+from headgate.common.errors import HeadgateError
+from headgate.common.headers import Headers
+from headgate.common.settings import KafkaSettings
+
+DEFAULTS: dict[str, Any] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "compression.type": "lz4",
+    "message.max.bytes": 8 * 1024 * 1024,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 48 * 1024,
+    "delivery.timeout.ms": 45_000,
+    "log_level": 3,
+}
+_ROUND_SECONDS = 0.02
+_FULL_SECONDS = 60.0
+
+
+class DeliveryFailed(HeadgateError):
+    """Kafka did not take something we sent. Nothing may be committed after that: the process ends."""
+
+
+class _Epoch:
+    """What was sent between two flushes. Counting by epoch lets a flush end while others go on sending."""
+
+    __slots__ = ("outbox", "pending")
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.pending = 0
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        self.pending -= 1
+        if error is not None:
+            self.outbox._fail(f"Kafka did not take a record for {message.topic()}: {error.str()}")
+
+
+class Outbox:
+    """Not thread-safe: `send` and `flush` belong to one event loop.
+
+    Delivery callbacks run where librdkafka is polled: in `flush`'s helper thread while the loop waits for
+    it, or in `send` when its queue is full; never in both at once.
+    """
+
+    def __init__(self, settings: KafkaSettings, **overrides: Any) -> None:
+        config = {**settings.librdkafka(), **DEFAULTS, **overrides}
+        config["error_cb"] = self._on_error
+        self._rd = RdProducer(config)
+        self._thread = ThreadPoolExecutor(1, "headgate-outbox")
+        self._epoch = _Epoch(self)
+        self._closed: list[_Epoch] = []
+        self._turn = asyncio.Lock()
+        self._failure: str | None = None
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | str | None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Hand over a record; a later `flush` tells what became of it."""
+        epoch = self._epoch
+        args: dict[str, Any] = {} if headers is None else {"headers": headers}
+        if partition is not None:
+            args["partition"] = partition
+        try:
+            self._rd.produce(topic, value, key, on_delivery=epoch.delivered, **args)
+        except BufferError:
+            self._make_room(lambda: self._rd.produce(topic, value, key, on_delivery=epoch.delivered, **args))
+        except KafkaException as problem:
+            raise DeliveryFailed(f"Kafka refuses a record for {topic}: {problem.args[0].str()}") from problem
+        epoch.pending += 1
+
+    async def flush(self) -> None:
+        """Wait until everything sent so far is stored. DeliveryFailed: some of it never will be."""
+        sent, self._epoch = self._epoch, _Epoch(self)
+        self._closed.append(sent)
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            while any(epoch.pending for epoch in self._closed) and self._failure is None:
+                await loop.run_in_executor(self._thread, self._rd.flush, _ROUND_SECONDS)
+            self._closed = [epoch for epoch in self._closed if epoch.pending]
+        if self._failure is not None:
+            raise DeliveryFailed(self._failure)
+
+    def settle(self) -> None:
+        """What `flush` does, blocking: for fail points, which claim that what was sent is stored."""
+        self._rd.flush(_FULL_SECONDS)
+
+    async def close(self, timeout_seconds: float = 5.0) -> None:
+        """Let go. What is still under way is read again after the next start."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._rd.flush, timeout_seconds)
+        self._thread.shutdown(wait=False)
+
+    def _make_room(self, again: Callable[[], None]) -> None:
+        """The queue is full because Kafka is slow: wait here, and keep the loop from taking more."""
+        until = time.monotonic() + _FULL_SECONDS
+        while self._failure is None:
+            self._rd.poll(_ROUND_SECONDS)
+            try:
+                again()
+            except BufferError:
+                if time.monotonic() > until:
+                    self._fail(f"the send queue has been full for {_FULL_SECONDS:.0f} s")
+            else:
+                return
+        raise DeliveryFailed(self._failure)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = self._failure or reason
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fail(f"the producer cannot go on: {error.str()}")

@@ -1,0 +1,162 @@
+"""A Faust transport that hands an agent whole batches. Plugged in by URL scheme: `headgate+batch://host:port`.
+
+It overrides what faust-streaming 0.15.3 calls between a fetch and a commit, private methods among them; the
+version is pinned, and tests/test_batching_contract.py holds the real Faust to what is assumed here:
+
+* a batch is handed out once, in the generation in which it was fetched, or not at all;
+* an offset is committed only behind an unbroken run of finished batches;
+* when partitions go, batches at work are waited for, their offsets committed, and the rest forgotten;
+* what is dropped between fetch and agent is read again;
+* a changelog is handed to Faust's recovery in batches too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from faust import Event
+from faust.transport.consumer import ensure_TP
+from faust.transport.drivers import TRANSPORTS
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage
+
+from headgate.processor.batching.ledger import Batch, Ledger
+
+SCHEME = "headgate+batch"
+MAX_AHEAD = 8
+"""Batches fetched and not yet finished: enough to keep the agent busy, few enough to bound memory."""
+_RECOVERY_PAUSE_SECONDS = 0.005
+
+Records = Sequence[Any]
+"""aiokafka's ConsumerRecord objects of one partition, in order."""
+
+
+class BatchConsumer(driver.Consumer):
+    """Faust's aiokafka consumer with one queue item and one ack for each (partition, fetch)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._room = asyncio.Event()
+        self.ledger: Ledger[TP] = Ledger(on_finish=self._room.set)
+
+    # -- offsets ----------------------------------------------------------------------------------------
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        # What Faust itself noted of acks is not asked: it acks failed and cancelled batches too.
+        self._acked.clear()
+        self._acked_index.clear()
+        return (tp for tp in self.ledger.partitions() if topics is None or tp in topics or tp.topic in topics)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        return self.ledger.committable(tp)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        # Faust waits in here for the batch at work and commits; only then are the others forgotten.
+        await super().on_partitions_revoked(revoked)
+        for tp in revoked:
+            self.ledger.forget(tp)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        # Everything assigned is read again from its committed offset.
+        self.ledger.clear()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    # -- from fetch to agent ----------------------------------------------------------------------------
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        try:
+            while not (self._stopped.is_set() or fetcher._stopped.is_set()):
+                # aiokafka answers at once while it has records: let the others run.
+                await asyncio.sleep(0)
+                await self._drain_once()
+        except self.consumer_stopped_errors:
+            if not self.transport.app.should_stop:
+                raise
+        except asyncio.CancelledError:
+            if not self.transport.app.should_stop:
+                raise
+
+    async def _drain_once(self) -> None:
+        generation = self.app.consumer_generation_id
+        fetched, active = await self._wait_next_records(1.0)
+        dropped: dict[TP, Records] = {}
+        for partition, records in (fetched or {}).items():
+            tp = ensure_TP(partition)
+            if records and not await self._deliver(tp, records, active, generation):
+                dropped[tp] = records
+        if dropped:
+            self._read_again(dropped, generation)
+
+    def stop_flow(self) -> None:
+        super().stop_flow()
+        self._room.set()
+
+    async def _deliver(self, tp: TP, records: Records, active: set[TP] | None, generation: int) -> bool:
+        """Hand records out as one batch, once there is room. False: they were not, and must not be."""
+        app: Any = self.app
+        acked = app.topics.acks_enabled_for(tp.topic)
+        while acked and self.flow_active and self.ledger.unfinished >= MAX_AHEAD:
+            self._room.clear()
+            await self._room.wait()
+        # Faust's queue tells nobody when it has room.
+        while not acked and self.flow_active and app.tables.changelog_queue.qsize() >= MAX_AHEAD:  # noqa: ASYNC110
+            await asyncio.sleep(_RECOVERY_PAUSE_SECONDS)
+        # From here to the queue nothing awaits: a rebalance cannot come between.
+        channels = app.topics._tp_index.get(tp)
+        if (
+            not channels
+            or not self.flow_active
+            or generation != app.consumer_generation_id
+            or (active is not None and tp not in active)
+        ):
+            return False
+        records = self._unread(tp, records)
+        if not records:
+            return True
+        last = records[-1].offset
+        message = ConsumerMessage(
+            tp.topic, tp.partition, last, time.time(), 0, None, None, None, None, 0, 0, tp,
+            generation_id=generation,
+        )  # fmt: skip
+        message.incref(len(channels))
+        batch = Batch(tp, records, last)
+        if acked:
+            self.ledger.add(batch)
+        for channel in channels:
+            channel.queue.force_put_nowait(Event(app, None, batch, None, message))
+        self._read_offset[tp] = last + 1
+        return True
+
+    def _unread(self, tp: TP, records: Records) -> Records:
+        """Without what was handed out already: a seek may bring it again within a generation."""
+        expected = self._read_offset[tp]
+        if expected is None or records[0].offset >= expected:
+            return records
+        return [record for record in records if record.offset >= expected]
+
+    def _read_again(self, dropped: dict[TP, Records], generation: int) -> None:
+        """Fetched and not handed out: go back, unless a rebalance sets every position anyway."""
+        if generation != self.app.consumer_generation_id or self.app.rebalancing:
+            return
+        assigned = self.assignment()
+        for tp, records in dropped.items():
+            if tp in assigned:
+                self._thread.seek(tp, records[0].offset)
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Faust's own stall warnings count single events; the processor's watchdog counts progress."""
+
+
+class BatchTransport(driver.Transport):
+    """What `Faust(broker="headgate+batch://...")` loads."""
+
+    Consumer = BatchConsumer
+    default_port = 9092
+
+
+def register() -> None:
+    """Make the scheme known to Faust."""
+    TRANSPORTS.aliases[SCHEME] = f"{BatchTransport.__module__}:{BatchTransport.__qualname__}"

@@ -1,0 +1,84 @@
+"""What becomes of an event: one verdict for each trigger that listens to its source. No Kafka, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from headgate.common.conditions import Activation, ConditionError
+from headgate.processor.sightings import Sighting, Sightings, first
+from headgate.processor.triggers import Listener
+
+Outcome = Literal["started", "filtered", "duplicate", "off", "error"]
+
+TOPICS = ("events.raw", "events.rekeyed")
+"""What the topic codes of sightings stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One trigger's answer, and why."""
+
+    trigger: Listener
+    outcome: Outcome
+    reason: str
+    run_id: str | None = None
+    order_key: str | None = None
+    """What the run is ordered by, where the trigger asks for an order."""
+
+
+def decide(
+    fingerprint: str,
+    here: Sighting,
+    sightings: Sightings,
+    candidates: Sequence[Listener],
+    activation: Callable[[], Activation],
+) -> list[Verdict]:
+    """The verdicts on the event that was read at `here`; `sightings` are the table's, `here` included
+    when it counts. `activation` prepares the event for conditions and is called at most once.
+    """
+    asked: list[Activation] = []
+
+    def event() -> Activation:
+        if not asked:
+            asked.append(activation())
+        return asked[0]
+
+    return [
+        _heard_before(trigger, fingerprint, here, sightings) or judge(trigger, fingerprint, event)
+        for trigger in candidates
+    ]
+
+
+def judge(trigger: Listener, fingerprint: str, activation: Callable[[], Activation]) -> Verdict:
+    """The verdict of one trigger on an event that it has not heard of."""
+    if not trigger.enabled:
+        return Verdict(trigger, "off", "the trigger is disabled")
+    reason, order_key = "the trigger has no condition", None
+    try:
+        if trigger.condition is not None:
+            answer = trigger.condition.evaluate(activation())
+            if not answer.passed:
+                return Verdict(trigger, "filtered", answer.reason)
+            reason = answer.reason
+        if trigger.order_by is not None:
+            order_key = str(trigger.order_by.value(activation()))
+    except ConditionError as problem:
+        return Verdict(trigger, "error", str(problem))
+    return Verdict(trigger, "started", reason, trigger.run_id(fingerprint), order_key)
+
+
+def _heard_before(
+    trigger: Listener, fingerprint: str, here: Sighting, sightings: Sightings
+) -> Verdict | None:
+    earliest = first(sightings, trigger.listens, here.millis, trigger.window_millis)
+    if earliest is None or earliest.same_place(here):
+        return None
+    where = f"{TOPICS[earliest.topic]}/{earliest.partition}/{earliest.offset}"
+    return Verdict(
+        trigger,
+        "duplicate",
+        f"heard of before: first seen at {where}, from source {earliest.source}",
+        trigger.run_id(fingerprint),
+    )

@@ -1,0 +1,223 @@
+"""Raw bytes into an event, whatever producer wrote them: our Avro, CloudEvents or plain JSON.
+
+Poison raised here is about these bytes alone. What the registry has to be asked for first is raised as
+`NeedsSchema`: the caller fetches it (waiting as long as the registry is away) and asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from headgate.common import avro, fingerprints, strict_json
+from headgate.common.errors import HeadgateError, TooLarge, Undecodable
+from headgate.common.model.kinds import EVENTS
+from headgate.common.topics import MAX_RECORD_BYTES
+
+FINGERPRINT = "headgate-fingerprint"
+ORIGIN = "headgate-origin"
+_STRUCTURED = "application/cloudevents"
+_MAX_NAME = 1_000
+_ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class NeedsSchema(HeadgateError):
+    """The writer's schema of this id must be fetched from the registry before the record can be read."""
+
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(f"schema {schema_id} is not known yet")
+        self.schema_id = schema_id
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A record that could be read."""
+
+    event: dict[str, Any]
+    """The fields of RawEvent."""
+    body: bytes | None
+    """The Avro body as it stands, when its writer used our very schema: copied, not encoded again."""
+    foreign: bool
+    data: Any = None
+    parsed: bool = False
+
+    def content(self) -> Any:
+        """`data` parsed; Undecodable when it is no JSON."""
+        if not self.parsed:
+            try:
+                self.data = orjson.loads(self.event["data"])
+            except orjson.JSONDecodeError as problem:
+                raise Undecodable(f"the event's data is not JSON: {problem}") from problem
+            self.parsed = True
+        return self.data
+
+
+class Reader:
+    """Knows the writers' schemas it has met."""
+
+    def __init__(self, own_schema_id: int) -> None:
+        self._own_id = own_schema_id
+        self._own = avro.schema("RawEvent")
+        self._writers: dict[int, avro.Schema] = {}
+
+    def learn(self, schema_id: int, schema: avro.Schema) -> None:
+        self._writers[schema_id] = schema
+
+    def read(
+        self, value: bytes | None, headers: Headers, topic: str, partition: int, offset: int, millis: int
+    ) -> Incoming:
+        """The event in a record. Poison: Undecodable or TooLarge. NeedsSchema: fetch, and read again."""
+        if not value:
+            kind = "a tombstone" if value is None else "empty"
+            raise Undecodable(f"the record's value is {kind}; the raw topic takes events")
+        content_type = _text(headers, "content-type").lower()
+        if content_type.startswith("application/avro") or (value[0] == avro.MAGIC and not content_type):
+            return self._avro(value)
+        if len(value) > MAX_RECORD_BYTES:
+            raise TooLarge(f"the record has {len(value)} bytes; the limit is {MAX_RECORD_BYTES}")
+        if value[0] == avro.MAGIC:
+            return self._avro(value)
+        if content_type.startswith(_STRUCTURED):
+            event = _structured(value)
+        else:
+            event = _binary(value, headers) if _has_attributes(headers) else _plain(value)
+        data = event.pop("_data")
+        given = _text(headers, FINGERPRINT)
+        if given:
+            event["fingerprint"] = given[:_MAX_NAME]
+        event["id"] = _event_id(headers, topic, partition, offset)
+        event["received_at"] = millis * 1000
+        event.setdefault("occurred_at", millis * 1000)
+        return Incoming(event, None, True, data, True)
+
+    def _avro(self, value: bytes) -> Incoming:
+        schema_id = avro.schema_id_of(value)
+        if schema_id == self._own_id:
+            return Incoming(_checked(avro.decode(self._own, value)), value[avro.HEADER_BYTES :], False)
+        writer = self._writers.get(schema_id)
+        if writer is None:
+            raise NeedsSchema(schema_id)
+        return Incoming(_checked(avro.decode(writer, value, self._own)), None, False)
+
+
+def _checked(event: dict[str, Any]) -> dict[str, Any]:
+    if len(event["data"]) > MAX_RECORD_BYTES:
+        raise TooLarge(f"the event's data has more than {MAX_RECORD_BYTES} bytes")
+    for name in ("id", "fingerprint", "source"):
+        if not event[name]:
+            raise Undecodable(f"the event has no {name}")
+        if len(event[name]) > _MAX_NAME:
+            raise Undecodable(f"the event's {name} is longer than {_MAX_NAME} characters")
+    return event
+
+
+def _structured(value: bytes) -> dict[str, Any]:
+    """A CloudEvent as one JSON document."""
+    document = _json(value)
+    if not isinstance(document, dict):
+        raise Undecodable("a structured CloudEvent is a JSON object")
+    if "data_base64" in document:
+        raise Undecodable("a CloudEvent with binary data cannot be conditioned on; send JSON data")
+    attributes = {
+        name: text if isinstance(text, str) else orjson.dumps(text).decode()
+        for name, text in document.items()
+        if name != "data"
+    }
+    return _cloud_event(attributes, document.get("data"))
+
+
+def _binary(value: bytes, headers: Headers) -> dict[str, Any]:
+    """A CloudEvent whose attributes are headers and whose data is the value."""
+    attributes = {}
+    for name, text in headers:
+        if name.lower().startswith("ce_"):
+            attributes[name[3:].lower()] = _decoded(name, text)
+    return _cloud_event(attributes, _json(value), value)
+
+
+def _plain(value: bytes) -> dict[str, Any]:
+    """JSON that says nothing about itself: its content is its identity."""
+    data = _json(value)
+    digest = hashlib.sha256(value).hexdigest()
+    return _event("", "", f"{EVENTS}/json:{digest}", value, data)
+
+
+def _cloud_event(attributes: dict[str, str], data: Any, value: bytes | None = None) -> dict[str, Any]:
+    for name in ("id", "source", "type"):
+        text = attributes.get(name)
+        if not text:
+            raise Undecodable(f"the CloudEvent has no {name}")
+        if len(text) > _MAX_NAME:
+            raise Undecodable(f"the CloudEvent's {name} is longer than {_MAX_NAME} characters")
+    source, type = attributes["source"], attributes["type"]
+    fingerprint = fingerprints.fingerprint(EVENTS, source, attributes["id"])
+    event = _event(source, type, fingerprint, orjson.dumps(data) if value is None else value, data)
+    event["subject"] = attributes.get("subject")
+    event["attributes"] = {k: v for k, v in attributes.items() if k not in _ATTRIBUTES}
+    moment = _micros(attributes.get("time"))
+    if moment is not None:
+        event["occurred_at"] = moment
+    return event
+
+
+def _event(source: str, type: str, fingerprint: str, value: bytes, data: Any) -> dict[str, Any]:
+    return {
+        "fingerprint": fingerprint,
+        "source": source,
+        "provider": EVENTS,
+        "type": type,
+        "subject": None,
+        "data": value.decode(),
+        "attributes": {},
+        "_data": data,
+    }
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return strict_json.loads(value)
+    except strict_json.NotStrictJson as problem:
+        raise Undecodable(f"the value is neither Avro nor JSON that we take: {problem}") from problem
+
+
+def _event_id(headers: Headers, topic: str, partition: int, offset: int) -> str:
+    """Foreign records carry no id of ours: it is derived from where the record first stood."""
+    origin = _text(headers, ORIGIN).rsplit("/", 2)
+    if len(origin) == 3 and origin[1].isdigit() and origin[2].isdigit():
+        topic, partition, offset = origin[0], int(origin[1]), int(origin[2])
+    return fingerprints.foreign_event_id(topic, partition, offset)
+
+
+def _micros(text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+def _has_attributes(headers: Headers) -> bool:
+    return any(name.lower() == "ce_specversion" for name, _ in headers)
+
+
+def _decoded(name: str, text: bytes | None) -> str:
+    try:
+        return (text or b"").decode()
+    except UnicodeDecodeError as problem:
+        raise Undecodable(f"the header {name} is not UTF-8") from problem
+
+
+def _text(headers: Headers, name: str) -> str:
+    for key, value in headers:
+        if key.lower() == name:
+            return _decoded(key, value)
+    return ""

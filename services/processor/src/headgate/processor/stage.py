@@ -1,0 +1,339 @@
+"""Stage 1: from a batch of records to everything that it causes, stored, and only then the batch finished.
+
+The order within a batch carries the guarantees: table entries go to the changelog and outputs to their
+topics, one flush waits for all of them, the local table takes the entries over, the batch is finished. A
+crash between any two leaves the batch to be read again, and its events pass again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from headgate.common import avro, deadletter
+from headgate.common.conditions import Activation
+from headgate.common.conditions import activation as prepare
+from headgate.common.deadletter import Reason
+from headgate.common.errors import Poison, Unreachable
+from headgate.common.failpoints import armed, failpoint
+from headgate.common.fingerprints import partition_of
+from headgate.common.headers import Headers, text
+from headgate.common.topics import Topics
+from headgate.processor import metrics, sightings
+from headgate.processor.decide import Verdict, decide, judge
+from headgate.processor.outputs import Encoder, letter_headers
+from headgate.processor.records import ORIGIN, Incoming, NeedsSchema, Reader
+from headgate.processor.sightings import Sighting, Sightings
+from headgate.processor.triggers import Triggers, key_of
+
+log = structlog.get_logger(__name__)
+
+STAGE = "processor"
+_YIELD_SECONDS = 0.02
+_WAIT_SECONDS = (0.2, 5.0)
+
+
+class Record(Protocol):
+    """A record as aiokafka reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class Table(Protocol):
+    """The fingerprint table."""
+
+    def fetch(self, partition: int, key: bytes) -> bytes | None: ...
+
+    def stage(self, partition: int, key: bytes, value: bytes | None) -> None: ...
+
+    def commit(self, partition: int) -> None: ...
+
+    def discard(self) -> None: ...
+
+
+class Outlet(Protocol):
+    """Where records go: `send` many, `flush` once."""
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | str | None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    def settle(self) -> None:
+        """What `flush` does, blocking: only fail points ask for it."""
+
+
+class GivenUp(Exception):
+    """The partition went away while a record had to wait: its batch stays unfinished for the next owner."""
+
+
+@dataclass
+class Stage:
+    """What the agent does with each batch. One at a time: the table and the outbox belong to it."""
+
+    topics: Topics
+    reader: Reader
+    encoder: Encoder
+    table: Table
+    outbox: Outlet
+    triggers: Callable[[], Triggers]
+    fetch_schema: Callable[[int], avro.Schema]
+    """Asks the registry. Blocking."""
+    waiting: Callable[[str | None], None] = lambda reason: None
+    """Told what a record waits for, and None when it goes on."""
+
+    def __post_init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self._codes = {self.topics.raw: 0, self.topics.rekeyed: 1}
+        self._settle_midway = armed("processor.table-before-output")
+
+    async def work(
+        self,
+        records: Sequence[Record],
+        finish: Callable[[], None],
+        still_ours: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Handle the records of one partition. GivenUp: `finish` was not called and must not be."""
+        async with self.turn:
+            began = time.perf_counter()
+            self.encoder.at(time.time_ns() // 1000)
+            counts: Counter[tuple[str, str]] = Counter()
+            triggers = self.triggers()
+            breathed = began
+            for record in records:
+                try:
+                    self._handle(record, triggers, counts)
+                except NeedsSchema as need:
+                    await self._handle_once_readable(record, need, triggers, counts, still_ours)
+                now = time.perf_counter()
+                if now - breathed > _YIELD_SECONDS:
+                    await asyncio.sleep(0)
+                    breathed = time.perf_counter()
+            failpoint("processor.output-before-flush")
+            await self.outbox.flush()
+            failpoint("processor.flush-before-commit")
+            self.table.commit(records[0].partition)
+            finish()
+            failpoint("processor.finished-before-commit")
+            _count(counts, time.perf_counter() - began)
+
+    async def sweep(self, partition: int, step: Callable[[], Sequence[bytes]]) -> None:
+        """Forget what `step` names, between two batches."""
+        async with self.turn:
+            over = step()
+            for key in over:
+                self.outbox.send(self.topics.fingerprints_changelog, None, key, None, partition)
+            if over:
+                await self.outbox.flush()
+                self.table.commit(partition)
+
+    # -- one record -------------------------------------------------------------------------------------
+
+    def _handle(self, record: Record, triggers: Triggers, counts: Counter[tuple[str, str]]) -> None:
+        """Decide, remember and send. Nothing is sent for a record before it is known to be readable."""
+        try:
+            incoming = self.reader.read(
+                record.value,
+                record.headers,
+                record.topic,
+                record.partition,
+                record.offset,
+                record.timestamp,
+            )
+            event = incoming.event
+            fingerprint: str = event["fingerprint"]
+            if not self._belongs_here(record, fingerprint.encode()):
+                self._rekey(record, fingerprint)
+                counts["event", "rekeyed"] += 1
+                return
+            incoming.content()
+            alone = text(record.headers, deadletter.TRIGGER) if _is_replay(record) else None
+            if alone:
+                verdicts, reason = self._judge_alone(alone, incoming, triggers)
+            else:
+                verdicts, reason = self._decide(record, incoming, triggers)
+        except Poison as problem:
+            self._bury(record, Reason(STAGE, problem.code, str(problem), exception=type(problem).__name__))
+            counts["event", "dead_lettered"] += 1
+            return
+        self._send(record, incoming, verdicts, reason)
+        counts["event", "decided" if verdicts else "unheard"] += 1
+        for verdict in verdicts:
+            counts["verdict", verdict.outcome] += 1
+
+    def _belongs_here(self, record: Record, fingerprint: bytes) -> bool:
+        """Only the raw topic has producers that may choose a partition of their own."""
+        return (
+            record.topic != self.topics.raw
+            or partition_of(fingerprint, self.topics.partitions) == record.partition
+        )
+
+    def _rekey(self, record: Record, fingerprint: str) -> None:
+        origin = f"{record.topic}/{record.partition}/{record.offset}".encode()
+        headers = [*record.headers, (ORIGIN, origin)]
+        self.outbox.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
+
+    def _decide(
+        self, record: Record, incoming: Incoming, triggers: Triggers
+    ) -> tuple[Sequence[Verdict], str]:
+        event = incoming.event
+        candidates = triggers.candidates(event["provider"], event["source"], event["type"])
+        if not candidates:
+            named = event["source"] or "without a source"
+            return (), f"no trigger listens to source {named}"
+        here = Sighting(
+            key_of(event["provider"], event["source"]),
+            self._codes[record.topic],
+            record.partition,
+            record.offset,
+            record.timestamp,
+        )
+        key = event["fingerprint"].encode()
+        stored = self.table.fetch(record.partition, key)
+        seen: Sightings = () if stored is None else sightings.decode(stored)
+        shortest = min(candidate.window_millis for candidate in candidates)
+        remembered = sightings.remember(seen, here, shortest, triggers.longest_window_millis)
+        now_seen = seen if remembered is None else remembered
+        verdicts = decide(event["fingerprint"], here, now_seen, candidates, lambda: _activation(incoming))
+        if remembered is not None:
+            value = sightings.encode(remembered)
+            self.table.stage(record.partition, key, value)
+            self.outbox.send(self.topics.fingerprints_changelog, value, key, None, record.partition)
+            if self._settle_midway:
+                self.outbox.settle()
+                failpoint("processor.table-before-output")
+        return verdicts, ""
+
+    def _judge_alone(
+        self, name: str, incoming: Incoming, triggers: Triggers
+    ) -> tuple[Sequence[Verdict], str]:
+        """The replay of what failed for one trigger: for that one alone, and whatever the table says. Its
+        run id is what it always was, so twice is harmless."""
+        trigger = triggers.get(name)
+        if trigger is None:
+            return (), f"a replay for trigger {name}, which does not exist any more"
+        return [judge(trigger, incoming.event["fingerprint"], lambda: _activation(incoming))], ""
+
+    def _send(self, record: Record, incoming: Incoming, verdicts: Sequence[Verdict], reason: str) -> None:
+        event = incoming.event
+        headers: Headers | None = None
+        for verdict in verdicts:
+            if verdict.outcome == "started":
+                headers = headers or self.encoder.event_headers(incoming, record.headers)
+                key = verdict.order_key and f"{verdict.trigger.name}/{verdict.order_key}"
+                self.outbox.send(
+                    self.topics.matched,
+                    self.encoder.matched(incoming, verdict),
+                    key or verdict.run_id,
+                    headers,
+                )
+            elif verdict.outcome == "error":
+                self._bury(
+                    record,
+                    Reason(
+                        STAGE,
+                        "condition-error",
+                        verdict.reason,
+                        next=f"fix the condition of trigger {verdict.trigger.name}, then: headgate dlq replay",
+                        exception="ConditionError",
+                        trigger=verdict.trigger.name,
+                        fingerprint=event["fingerprint"],
+                        event_id=event["id"],
+                    ),
+                )
+        place = record.topic, record.partition, record.offset
+        self.outbox.send(
+            self.topics.decisions,
+            self.encoder.decision(event, place, verdicts, reason),
+            event["id"],
+            self.encoder.decision_headers(event["id"], record.headers),
+        )
+
+    def _bury(self, record: Record, reason: Reason) -> None:
+        """To the dead-letter topic: key, bytes and headers as they came, and why."""
+        reason = Reason(
+            **{
+                **_fields(reason),
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "attempt": deadletter.attempt_of(record.headers),
+            }
+        )
+        headers = letter_headers(reason, record.headers, time.time_ns() // 1000)
+        self.outbox.send(self.topics.dlq, record.value, record.key, headers)
+
+    # -- waiting ----------------------------------------------------------------------------------------
+
+    async def _handle_once_readable(
+        self,
+        record: Record,
+        need: NeedsSchema,
+        triggers: Triggers,
+        counts: Counter[tuple[str, str]],
+        still_ours: Callable[[], bool],
+    ) -> None:
+        """Fetch the schema it was written with. A registry that is away is waited for, never guessed at."""
+        pause, longest = _WAIT_SECONDS
+        while True:
+            try:
+                schema = await asyncio.to_thread(self.fetch_schema, need.schema_id)
+            except Unreachable as problem:
+                self.waiting(
+                    f"{record.topic}/{record.partition} waits at offset {record.offset} for schema "
+                    f"{need.schema_id}: {problem}"
+                )
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, longest)
+                if not still_ours():
+                    self.waiting(None)
+                    self.table.discard()
+                    raise GivenUp from problem
+            except Poison as problem:
+                self.waiting(None)
+                self._bury(
+                    record, Reason(STAGE, problem.code, str(problem), exception=type(problem).__name__)
+                )
+                counts["event", "dead_lettered"] += 1
+                return
+            else:
+                self.waiting(None)
+                self.reader.learn(need.schema_id, schema)
+                self._handle(record, triggers, counts)
+                return
+
+
+def _activation(incoming: Incoming) -> Activation:
+    return prepare(incoming.event, incoming.content())
+
+
+def _is_replay(record: Record) -> bool:
+    return any(name == deadletter.REPLAY_OF for name, _ in record.headers)
+
+
+def _fields(reason: Reason) -> dict[str, Any]:
+    return {name: getattr(reason, name) for name in reason.__dataclass_fields__}
+
+
+def _count(counts: Counter[tuple[str, str]], seconds: float) -> None:
+    for (what, outcome), count in counts.items():
+        (metrics.EVENTS if what == "event" else metrics.VERDICTS).labels(outcome).inc(count)
+    metrics.BATCH_SECONDS.observe(seconds)

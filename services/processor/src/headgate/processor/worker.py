@@ -1,0 +1,164 @@
+"""The Faust app: group, table, agent. What the agent does is in `stage`; how records reach it, in `batching`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.types import TP
+
+from headgate.common.topics import Topics
+from headgate.processor import batching, store
+from headgate.processor.batching import transport
+from headgate.processor.cluster import Cluster
+from headgate.processor.settings import Settings
+from headgate.processor.stage import GivenUp, Stage
+from headgate.processor.store import FingerprintStore, Storage
+from headgate.processor.sweeper import Sweeper
+
+RECOVERING = "reading the table from its changelog"
+TABLE = "fingerprints"
+_FOREVER_SECONDS = 86_400.0
+
+
+def new_app(settings: Settings, scheme: str, data: Path) -> faust.App:
+    """Faust with its topics, its web server and its own idea of topics' creation switched off."""
+    topics, own = settings.kafka.topics(), settings.processor
+    return faust.App(
+        topics.processor_app,
+        broker=[f"{scheme}://{address}" for address in settings.kafka.bootstrap.split(",")],
+        broker_credentials=_credentials(settings),
+        datadir=str(data),
+        autodiscover=False,
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        topic_partitions=topics.partitions,
+        table_standby_replicas=0,
+        processing_guarantee="at_least_once",
+        consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=settings.instance_id,
+        consumer_max_fetch_size=own.fetch_bytes,
+        broker_max_poll_records=own.batch_records,
+        broker_session_timeout=own.session_timeout_seconds,
+        broker_heartbeat_interval=own.session_timeout_seconds / 3.4,
+        broker_rebalance_timeout=30.0,
+        # A slow batch is the watchdog's business: it ends the process instead of leaving a zombie.
+        broker_max_poll_interval=_FOREVER_SECONDS,
+        broker_commit_interval=1.0,
+        stream_wait_empty=True,
+        stream_recovery_delay=0.0,
+    )
+
+
+def fingerprint_table(app: faust.App, topics: Topics, storage: Storage) -> FingerprintStore:
+    """Faust's table on our store. Its changelog is a topic that exists already, compacted only."""
+    store.register()
+    changelog = app.topic(
+        topics.fingerprints_changelog,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=topics.partitions,
+        acks=False,
+        internal=True,
+        allow_empty=True,
+        maxsize=1024,
+    )
+    table: Any = app.Table(
+        TABLE,
+        key_type=bytes,
+        value_type=bytes,
+        partitions=topics.partitions,
+        store=f"{store.SCHEME}://{TABLE}",  # an address without a host is false, and Faust takes its own
+        changelog_topic=changelog,
+        options={"storage": storage},
+        # Faust counts a whole batch as one change. With 1 it would go on reading what we write.
+        recovery_buffer_size=2,
+    )
+    data: FingerprintStore = table.data
+    return data
+
+
+def batch_agent(
+    app: faust.App, topics: Topics, stage: Stage, sweeper: Sweeper, crash: Callable[[BaseException], None]
+) -> None:
+    """The agent on the batch transport: one batch at a time, in the order of each partition."""
+    transport.register()
+    channel = app.topic(topics.raw, topics.rekeyed, value_serializer="raw", key_serializer="raw")
+
+    @app.agent(channel, concurrency=1, name="stage-1")
+    async def stage_1(stream: Any) -> None:
+        async for batch in stream:
+            generation = app.consumer_generation_id
+
+            def still_ours(generation: int = generation) -> bool:
+                consumer: Any = app.consumer
+                return bool(consumer.flow_active) and app.consumer_generation_id == generation
+
+            try:
+                last = batch.records[-1].timestamp
+                await stage.work(batch.records, batch.finish, still_ours)
+                sweeper.saw(batch.partition.partition, last)
+            except GivenUp:
+                continue
+            except asyncio.CancelledError:
+                raise
+            except BaseException as problem:
+                crash(problem)
+
+
+def busy(app: faust.App) -> str:
+    """What keeps the app from handling events, in a word; empty when nothing does."""
+    if app.in_recovery:
+        return RECOVERING
+    if app.rebalancing or app.consumer_generation_id <= 0:
+        return "waiting for partitions"
+    return ""
+
+
+def positions(app: faust.App, topics: Topics, cluster: Cluster) -> dict[tuple[str, int], tuple[int, int]]:
+    """(next to read, end) of each partition of ours, as the broker has them. Blocking."""
+    mine = [(tp.topic, tp.partition) for tp in source_partitions(app, topics)]
+    if not mine:
+        return {}
+    ends = cluster.ends(mine)
+    committed = cluster.committed(topics.processor_app, mine)
+    starts = cluster.starts(one for one in mine if one not in committed)
+    return {one: (committed.get(one, starts.get(one, 0)), ends[one]) for one in mine}
+
+
+def source_partitions(app: faust.App, topics: Topics) -> list[TP]:
+    """The partitions of events that are ours now."""
+    return sorted(tp for tp in app.consumer.assignment() if tp.topic in (topics.raw, topics.rekeyed))
+
+
+def _credentials(settings: Settings) -> Any:
+    kafka = settings.kafka
+    if kafka.security_protocol == "PLAINTEXT":
+        return None
+    context = None
+    if kafka.security_protocol in ("SSL", "SASL_SSL"):
+        import ssl
+
+        context = ssl.create_default_context(cafile=kafka.ssl_ca_location and str(kafka.ssl_ca_location))
+        if kafka.ssl_certificate_location:
+            context.load_cert_chain(
+                str(kafka.ssl_certificate_location),
+                kafka.ssl_key_location and str(kafka.ssl_key_location),
+            )
+    if kafka.security_protocol == "SSL":
+        return faust.SSLCredentials(context)
+    return faust.SASLCredentials(
+        username=kafka.sasl_username,
+        password=kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
+        mechanism=kafka.sasl_mechanism or "PLAIN",
+        ssl_context=context,
+    )
+
+
+BATCH_SCHEME = batching.SCHEME
