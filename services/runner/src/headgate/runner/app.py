@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import cast
 
 import structlog
 from confluent_kafka import KafkaException, Message
@@ -19,15 +19,14 @@ from headgate.common.registry import Codec, Registry
 from headgate.common.view import View, trigger_view
 from headgate.runner import engines, metrics
 from headgate.runner.intake import Intake
-from headgate.runner.lanes import Job, Lanes
+from headgate.runner.lanes import Job, Lanes, RawHeaders
 from headgate.runner.outlet import Outlet
 from headgate.runner.settings import RunnerSettings
 from headgate.runner.starting import Starter
-from headgate.runner.watchdog import stalled
+from headgate.runner.watchdog import Ends, stalled
 
 log = structlog.get_logger(__name__)
 
-COMMIT_SECONDS = 0.2
 LOOK_SECONDS = 5.0
 ABORT_SECONDS = 5.0
 
@@ -69,6 +68,7 @@ class App:
                 starter.handle,
                 pause=lambda number: intake.pause(number),
                 resume=lambda number: intake.resume(number),
+                commit=lambda number, mark: intake.commit(number, mark),
             )
             lanes.failed.add_done_callback(lambda failed: self._finish(f"{failed.exception()}"))
             intake = Intake(
@@ -84,14 +84,9 @@ class App:
                 return 0
             intake.start()
             log.info("Runner started.", engines=sorted(loaded), max_running=settings.runner.max_running)
-            async with asyncio.TaskGroup() as helpers:
-                tasks = [
-                    helpers.create_task(self._commit_marks(lanes, intake)),
-                    helpers.create_task(self._watch(lanes, intake, starter)),
-                ]
-                problem = await self._end
-                for task in tasks:
-                    task.cancel()
+            watch = asyncio.create_task(self._watch(lanes, intake, starter))
+            problem = await self._end
+            watch.cancel()
             return await self._leave(problem, lanes, intake)
 
     async def _learn_ids(self, codec: Codec) -> bool:
@@ -123,18 +118,14 @@ class App:
             lane = lanes.lanes.get(-1 if partition is None else partition)
             if lane is None or offset is None:
                 continue  # given back meanwhile: whoever has it now reads it
-            key, value = message.key(), message.value()
             lanes.take(
                 Job(
                     topic=message.topic() or "",
                     partition=lane.partition,
                     offset=offset,
-                    key=key.encode() if isinstance(key, str) else key,
-                    value=value.encode() if isinstance(value, str) else value or b"",
-                    headers=[
-                        (name, text.encode() if isinstance(text, str) else text)
-                        for name, text in message.headers() or ()
-                    ],
+                    key=_bytes(message.key()),
+                    value=_bytes(message.value()),
+                    headers=cast(RawHeaders, message.headers() or []),
                     lane=lane,
                 )
             )
@@ -143,20 +134,16 @@ class App:
         lanes.assign(numbers)
         self._health.ok("kafka")
 
-    async def _commit_marks(self, lanes: Lanes, intake: Intake) -> None:
-        while True:
-            await asyncio.sleep(COMMIT_SECONDS)
-            intake.commit(lanes.marks())
-
     async def _watch(self, lanes: Lanes, intake: Intake, starter: Starter) -> None:
         """Metrics, readiness, and the end of a process that makes no progress."""
+        ends_of = Ends(self._settings.kafka)
         while True:
             metrics.HELD.set(lanes.held)
             metrics.RUNNING.set(starter.slots.running)
             metrics.PAUSED.set(sum(lane.paused for lane in lanes.lanes.values()))
             ends: dict[int, int] = {}
             try:
-                ends = await asyncio.to_thread(intake.ends, list(lanes.lanes))
+                ends = await asyncio.to_thread(ends_of, list(lanes.lanes))
                 if intake.trouble:
                     self._health.degraded("kafka", intake.trouble)
                 elif lanes.lanes:
@@ -199,6 +186,10 @@ class App:
     def _finish(self, problem: str) -> None:
         if not self._end.done():
             self._end.set_result(problem)
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
 
 
 async def run(settings: RunnerSettings) -> int:

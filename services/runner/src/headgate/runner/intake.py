@@ -1,8 +1,9 @@
-"""The thread that talks to Kafka: polls, hands batches to the loop, answers rebalances.
+"""The thread that talks to Kafka: polls, hands batches to the loop, commits, answers rebalances.
 
-librdkafka's calls block and its callbacks come in the thread that polls, so all of it lives here. The
-loop decides; this thread waits for it where Kafka waits for an answer (a partition may go only after its
-finished work is committed).
+Every call of the consumer is made here. confluent-kafka lets one thread at a time into a consumer, so a
+commit from the loop would stand still for as long as `poll` waits. The loop leaves wishes (pause,
+resume, marks to commit), and the thread grants them each time it comes round. The other way about, a
+rebalance waits for the loop: a partition may go only after its finished work is committed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +24,9 @@ from headgate.runner.settings import RunnerSettings
 log = structlog.get_logger(__name__)
 
 BATCH = 100
+POLL_SECONDS = 0.05
+"""How long a wish may have to wait while no record arrives; records themselves end the wait at once."""
+COMMIT_SECONDS = 0.2
 REVOKE_SECONDS = 5.0
 """How long a rebalance waits for engine calls; less than the session timeout."""
 
@@ -62,7 +67,7 @@ class Intake:
         *,
         deliver: Callable[[list[Message]], None],
         assign: Callable[[list[int]], None],
-        release: Callable[[list[int] | None, float], Awaitable[dict[int, int]]],
+        release: Callable[[list[int], float], Awaitable[dict[int, int]]],
         failed: Callable[[str], None],
     ) -> None:
         self._topic = settings.kafka.topics().matched
@@ -70,8 +75,12 @@ class Intake:
         self._loop = asyncio.get_running_loop()
         self._deliver, self._assign, self._release, self._failed = deliver, assign, release, failed
         self._consumer = Consumer(
-            {**consumer_config(settings), "error_cb": self._on_error, "on_commit": self._on_commit}
+            {**consumer_config(settings), "error_cb": self._note, "on_commit": self._on_commit}
         )
+        self._wishes: deque[tuple[str, int, int]] = deque()
+        """(pause | resume | commit, partition, offset), in the order the loop had them."""
+        self._marks: dict[int, int] = {}
+        self._committed_at = 0.0
         self._room = threading.Semaphore(2)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-intake", daemon=True)
@@ -91,29 +100,14 @@ class Intake:
         return not self._thread.is_alive()
 
     def pause(self, partition: int) -> None:
-        with contextlib.suppress(KafkaException):
-            self._consumer.pause([TopicPartition(self._topic, partition)])
+        self._wishes.append(("pause", partition, 0))
 
     def resume(self, partition: int) -> None:
-        with contextlib.suppress(KafkaException):
-            self._consumer.resume([TopicPartition(self._topic, partition)])
+        self._wishes.append(("resume", partition, 0))
 
-    def commit(self, marks: dict[int, int], *, wait: bool = False) -> None:
-        """Commit marks. What fails is committed with the next one, or read again."""
-        if not marks:
-            return
-        offsets = [TopicPartition(self._topic, number, mark) for number, mark in marks.items()]
-        try:
-            self._consumer.commit(offsets=offsets, asynchronous=not wait)
-        except KafkaException as problem:
-            log.warning("A commit failed; a few records may be read again.", error=problem.args[0].str())
-
-    def ends(self, partitions: list[int]) -> dict[int, int]:
-        """Where these partitions end now. Blocks: call it in a thread. KafkaException when nobody answers."""
-        return {
-            number: self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=5)[1]
-            for number in partitions
-        }
+    def commit(self, partition: int, mark: int) -> None:
+        """Commit soon. What fails is committed with the next mark, or read again."""
+        self._wishes.append(("commit", partition, mark))
 
     def _run(self) -> None:
         try:
@@ -121,33 +115,63 @@ class Intake:
                 [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )
             while not self._stopping.is_set():
-                self._round()
+                self.beat_at = time.monotonic()
+                self._grant()
+                self._read()
             self._consumer.close()
         except Exception as problem:
             log.exception("The Kafka thread ended.")
             self._tell(self._failed, f"the Kafka thread ended: {problem}")
 
-    def _round(self) -> None:
-        self.beat_at = time.monotonic()
-        first = self._consumer.poll(0.5)
+    def _read(self) -> None:
+        first = self._consumer.poll(POLL_SECONDS)
         if first is None:
             return
-        batch = [first, *self._consumer.consume(BATCH - 1, 0)]
-        good = [message for message in batch if message.error() is None]
-        for message in batch:
-            if message.error() is not None:
-                self._note(message.error())
-        if good:
-            self.trouble = None
-            while not self._room.acquire(timeout=0.5):
-                if self._stopping.is_set():
-                    return
-                self.beat_at = time.monotonic()
-            self._tell(self._take, good)
+        good = []
+        for message in [first, *self._consumer.consume(BATCH - 1, 0)]:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            else:
+                self._note(error)
+        if not good:
+            return
+        self.trouble = None
+        while not self._room.acquire(timeout=0.5):
+            if self._stopping.is_set():
+                return
+            self.beat_at = time.monotonic()
+        self._tell(self._take, good)
 
     def _take(self, batch: list[Message]) -> None:
         self._room.release()
         self._deliver(batch)
+
+    def _grant(self) -> None:
+        while self._wishes:
+            what, partition, mark = self._wishes.popleft()
+            if what == "commit":
+                self._marks[partition] = mark
+                continue
+            call = self._consumer.pause if what == "pause" else self._consumer.resume
+            with contextlib.suppress(KafkaException):  # not ours any more
+                call([TopicPartition(self._topic, partition)])
+        if self._marks and self.beat_at - self._committed_at >= COMMIT_SECONDS:
+            self._committed_at = self.beat_at
+            self._commit(wait=False)
+
+    def _commit(self, *, wait: bool) -> None:
+        offsets = [TopicPartition(self._topic, number, mark) for number, mark in self._marks.items()]
+        self._marks = {}
+        if not offsets:
+            return
+        try:
+            if wait:
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+            else:
+                self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as problem:
+            log.warning("A commit failed; a few records may be read again.", error=problem.args[0].str())
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [one.partition for one in partitions]
@@ -159,30 +183,32 @@ class Intake:
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [one.partition for one in partitions]
-        self.commit(self._released(numbers, self._grace_seconds), wait=True)
+        marks = self._released(numbers, self._grace_seconds)
+        self._grant()
+        self._marks.update(marks)
+        self._commit(wait=True)
         log.info("Partitions given back.", partitions=numbers)
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         """Somebody else has them already: nothing may be committed."""
         numbers = [one.partition for one in partitions]
         self._released(numbers, 0.0)
+        self._grant()
+        self._marks = {number: mark for number, mark in self._marks.items() if number not in numbers}
         log.warning("Partitions lost; their unfinished records are read again.", partitions=numbers)
 
     def _released(self, numbers: list[int], grace: float) -> dict[int, int]:
+        """The loop lets the partitions go and says how far each is finished; no wish of theirs comes later."""
+
         async def release() -> dict[int, int]:
             return await self._release(numbers, grace)
 
         return asyncio.run_coroutine_threadsafe(release(), self._loop).result(grace + 10)
 
-    def _on_error(self, error: KafkaError) -> None:
-        self._note(error)
-
     def _note(self, error: KafkaError) -> None:
         if error.fatal():
-            self._tell(self._failed, f"Kafka client cannot go on: {error.str()}")
-        if error.code() == KafkaError._PARTITION_EOF:
-            return
-        if error.code() != KafkaError._TRANSPORT:
+            self._tell(self._failed, f"the Kafka client cannot go on: {error.str()}")
+        elif error.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
             self.trouble = error.str()
             log.warning("Kafka complains.", error=error.str())
 

@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headgate.common.headers import Headers
 from headgate.runner.lowwater import LowWater
 from headgate.runner.settings import RunnerOptions
 
 Key = bytes | int
 """The record's key; records without one are ordered by nothing and go by their offset."""
+
+RawHeaders = list[tuple[str, bytes | str | None]]
 
 
 @dataclass(slots=True)
@@ -30,8 +31,8 @@ class Job:
     partition: int
     offset: int
     key: bytes | None
-    value: bytes
-    headers: Headers
+    value: bytes | None
+    headers: RawHeaders
     lane: Lane = field(repr=False)
     taken_at: float = field(default_factory=time.monotonic)
 
@@ -41,7 +42,7 @@ class Job:
 
     @property
     def size(self) -> int:
-        return len(self.value) + sum(len(value or b"") for _, value in self.headers) + 500
+        return len(self.value or b"") + sum(len(value or b"") for _, value in self.headers) + 500
 
 
 class Worker:
@@ -67,8 +68,6 @@ class Lane:
         self.held = 0
         self.paused = False
         self.closed = False
-        self.committed: int | None = None
-        """The mark of the newest commit we asked for."""
         self.waiting_for_slot = 0
         self.moved_at = self.taken_at = time.monotonic()
 
@@ -102,11 +101,13 @@ class Lanes:
         *,
         pause: Callable[[int], None],
         resume: Callable[[int], None],
+        commit: Callable[[int, int], None],
     ) -> None:
         self._options = options
         self._handle = handle
         self._pause = pause
         self._resume = resume
+        self._commit = commit
         self.lanes: dict[int, Lane] = {}
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception of a record that could neither be handled nor dead-lettered."""
@@ -136,14 +137,10 @@ class Lanes:
             lane.paused = True
             self._pause(lane.partition)
 
-    async def release(self, partitions: list[int] | None, grace_seconds: float) -> dict[int, int]:
+    async def release(self, partitions: list[int], grace_seconds: float) -> dict[int, int]:
         """Let lanes go: start nothing more, let calls in flight finish for a while, and say what may be
         committed. Whatever is not finished will be read again, by us or by whoever gets the partition."""
-        going = [
-            self.lanes.pop(number)
-            for number in (list(self.lanes) if partitions is None else partitions)
-            if number in self.lanes
-        ]
+        going = [self.lanes.pop(number) for number in partitions if number in self.lanes]
         for lane in going:
             lane.closed = True
         tasks = set()
@@ -159,15 +156,6 @@ class Lanes:
             if late:
                 await asyncio.wait(late, timeout=1)
         return {lane.partition: lane.water.mark for lane in going if lane.water.mark is not None}
-
-    def marks(self) -> dict[int, int]:
-        """What became committable since the last call."""
-        news = {}
-        for lane in self.lanes.values():
-            mark = lane.water.mark
-            if mark is not None and mark != lane.committed:
-                lane.committed = news[lane.partition] = mark
-        return news
 
     @property
     def held(self) -> int:
@@ -188,7 +176,11 @@ class Lanes:
             del lane.queues[key], lane.workers[key]
 
     def _finish(self, lane: Lane, job: Job) -> None:
+        before = lane.water.mark
         lane.water.finish(job.offset)
+        mark = lane.water.mark
+        if mark is not None and mark != before and not lane.closed:
+            self._commit(lane.partition, mark)
         lane.held -= 1
         lane.bytes -= job.size
         lane.moved()

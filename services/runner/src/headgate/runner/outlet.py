@@ -56,7 +56,9 @@ class Outlet:
         headers = deadletter.headers(reason, job.headers, datetime.now(UTC))
         await self._write(self._topics.dlq, job.key, job.value, headers)
 
-    async def _write(self, topic: str, key: str | bytes | None, value: bytes, headers: Headers) -> None:
+    async def _write(
+        self, topic: str, key: str | bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
         while True:
             try:
                 await self._producer.send(topic, key=key, value=value, headers=headers)
@@ -64,7 +66,9 @@ class Outlet:
                 if self._producer.fatal:
                     raise
                 self._health.degraded("producer", str(problem))
-                log.warning("A result cannot be written yet; nothing is committed meanwhile.", error=str(problem))
+                log.warning(
+                    "A result cannot be written yet; nothing is committed meanwhile.", error=str(problem)
+                )
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 self._health.ok("producer")

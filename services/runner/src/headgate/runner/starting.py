@@ -18,7 +18,7 @@ import structlog
 
 from headgate.common import avro
 from headgate.common.deadletter import Reason, attempt_of
-from headgate.common.errors import Poison, Unreachable
+from headgate.common.errors import Poison, Undecodable, Unreachable
 from headgate.common.failpoints import failpoint
 from headgate.common.headers import child_traceparent, rfc3339, text
 from headgate.common.model import Stored, Trigger
@@ -98,6 +98,8 @@ class Starter:
 
     async def _decode(self, job: Job) -> dict[str, Any]:
         """A schema id that is not ours needs the registry: in a thread, and for as long as a retry may take."""
+        if job.value is None:
+            raise Undecodable("the record has no value")
         own = avro.schema_id_of(job.value) == self._codec.id_of("MatchedEvent")
         until = time.monotonic() + self._options.retry_total_seconds
         while True:
@@ -190,8 +192,12 @@ class Starter:
                 chance=random.random(),  # noqa: S311 - jitter, no secret
             )
             if seconds is None:
-                spent = f"gave up after {attempt} attempts in {time.monotonic() - began:.0f} s; the last one: "
-                again = "see that the engine works, then: headgate dlq replay (a run that started is not doubled)"
+                spent = (
+                    f"gave up after {attempt} attempts in {time.monotonic() - began:.0f} s; the last one: "
+                )
+                again = (
+                    "see that the engine works, then: headgate dlq replay (a run that started is not doubled)"
+                )
                 return Ended(
                     Refused(spent + outcome.reason, "retries-exhausted", again, outcome.answer), attempt
                 )

@@ -8,7 +8,12 @@ should read from Kafka; then the process ends and its partitions move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from headgate.common.settings import KafkaSettings
 from headgate.runner.lanes import Lane
 
 
@@ -33,3 +38,21 @@ def stalled(
         if behind > 0 and not lane.held and quiet > stall_seconds:
             return f"partition {lane.partition}: {behind} records wait and none came for {quiet:.0f} s"
     return None
+
+
+class Ends:
+    """Where partitions end, asked through a client of its own: the consumer could be what is stuck."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._topic = settings.topics().matched
+        config: dict[str, Any] = {**settings.librdkafka(), "log_level": 2}
+        self._admin = AdminClient(config)
+
+    def __call__(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Blocks: call it in a thread. KafkaException when nobody answers."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(self._topic, number): latest for number in partitions}
+        if not asked:
+            return {}
+        answers = self._admin.list_offsets(asked, request_timeout=5)
+        return {where.partition: answer.result(timeout=10).offset for where, answer in answers.items()}
