@@ -17,7 +17,8 @@ from .session import Format, Session
 PANEL = "Options of every command"
 
 Output = Annotated[
-    Format | None, typer.Option("--output", "-o", help="How to print data [default: table].", rich_help_panel=PANEL)
+    Format | None,
+    typer.Option("--output", "-o", help="How to print data [default: table].", rich_help_panel=PANEL),
 ]
 Bootstrap = Annotated[
     str | None,
@@ -31,10 +32,17 @@ Prefix = Annotated[
     typer.Option(help="First part of the topics' names [env HEADGATE_KAFKA__PREFIX].", rich_help_panel=PANEL),
 ]
 Verbose = Annotated[
-    bool | None, typer.Option("--verbose", "-v", help="Say more on stderr.", rich_help_panel=PANEL, show_default=False)
+    bool | None,
+    typer.Option("--verbose", "-v", help="Say more on stderr.", rich_help_panel=PANEL, show_default=False),
 ]
 
-OPTIONS = {"output": Output, "bootstrap": Bootstrap, "registry": Registry, "prefix": Prefix, "verbose": Verbose}
+OPTIONS = {
+    "output": Output,
+    "bootstrap": Bootstrap,
+    "registry": Registry,
+    "prefix": Prefix,
+    "verbose": Verbose,
+}
 PARAMETERS = [
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     for name, annotation in OPTIONS.items()
@@ -52,14 +60,14 @@ def command(app: typer.Typer, name: str | None = None, **extra: Any) -> Callable
         own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
-        @functools.wraps(func)
         def run(**given: Any) -> None:
             session = session_of(given.pop("ctx"), {key: given.pop(key) for key in OPTIONS})
             guarded(session, functools.partial(func, session, **given))
 
-        run.__signature__ = signature.replace(parameters=[context, *own, *PARAMETERS])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in (context, *own, *PARAMETERS)}
-        del run.__wrapped__  # type: ignore[attr-defined]
+        parameters = [context, *own, *PARAMETERS]
+        run.__name__, run.__doc__ = func.__name__, func.__doc__
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        vars(run)["__signature__"] = signature.replace(parameters=parameters)
         app.command(name, **extra)(run)
         return func
 

@@ -96,7 +96,9 @@ def _table(session: Session, things: Sequence[T], view: View[T]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD if session.out.is_terminal else None, pad_edge=False, header_style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD if session.out.is_terminal else None, pad_edge=False, header_style="bold"
+    )
     wide = not session.out.is_terminal
     for column in view.columns:
         table.add_column(
@@ -104,7 +106,9 @@ def _table(session: Session, things: Sequence[T], view: View[T]) -> None:
             no_wrap=True,
             overflow="ellipsis" if column.give and not wide else "fold",
             justify="right" if column.right else "left",
-            min_width=None if column.give else max(len(column.title), *(len(column.value(t)) for t in things)),
+            min_width=None
+            if column.give
+            else max(len(column.title), *(len(column.value(t)) for t in things)),
         )
     for thing in things:
         table.add_row(*(Text(c.value(thing), style=c.style(thing) if c.style else "") for c in view.columns))

@@ -6,7 +6,8 @@ import random
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -15,7 +16,6 @@ from headgate.common.errors import HeadgateError, Misconfigured, Unreachable
 from headgate.common.headers import Headers
 from headgate.common.registry import Codec, Registry
 from headgate.common.settings import ServiceSettings
-from headgate.common.topics import Topics
 
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 6.0
@@ -48,10 +48,10 @@ class Connection:
 
     def __init__(self, settings: ServiceSettings, author: str = "") -> None:
         self.settings = settings
-        self.topics = Topics(settings.kafka.prefix)
+        self.topics = settings.kafka.topics()
         self.author = author or f"cli@{socket.gethostname()}"
 
-    def _config(self, **more: object) -> dict[str, object]:
+    def _config(self, **more: str | int | bool) -> dict[str, Any]:
         return {**self.settings.kafka.librdkafka(), **QUIET, "client.id": "headgate-control", **more}
 
     @cached_property
@@ -60,18 +60,18 @@ class Connection:
 
     @cached_property
     def registry(self) -> Registry:
-        return Registry(self.settings.registry, self.settings.state_dir / "schemas.json")
+        return Registry(self.settings.registry, self.settings.schema_cache)
 
     @cached_property
     def codec(self) -> Codec:
         return Codec(self.registry, self.topics)
 
-    def consumer(self, **more: object) -> Consumer:
+    def consumer(self, **more: str | int | bool) -> Consumer:
         """A consumer for reading at will: it never joins a group nor commits."""
         return Consumer(
             self._config(
                 **{
-                    "group.id": f"{self.settings.kafka.prefix}.control-{random.getrandbits(32):08x}",  # noqa: S311
+                    "group.id": f"{self.settings.kafka.prefix}.control-{random.getrandbits(32):08x}",
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "auto.offset.reset": "earliest",
@@ -141,7 +141,7 @@ class Connection:
             if error is not None:
                 failed.append(error)
             else:
-                done[index] = Written(message.topic(), message.partition(), message.offset())
+                done[index] = Written(message.topic() or "", message.partition() or 0, message.offset() or 0)
 
         for index, record in enumerate(outgoing):
             self._metadata(record.topic)
@@ -149,8 +149,8 @@ class Connection:
                 record.topic,
                 key=record.key,
                 value=record.value,
-                headers=record.headers,
-                on_delivery=lambda error, message, index=index: arrived(index, error, message),
+                headers=cast(list[tuple[str, str | bytes | None]] | None, record.headers),
+                on_delivery=partial(arrived, index),
             )
             self.producer.poll(0)
         left = self.producer.flush(WRITE_SECONDS)
@@ -165,17 +165,14 @@ class Connection:
 
     @cached_property
     def producer(self) -> Producer:
-        return Producer(
-            self._config(
-                **{
-                    "acks": "all",
-                    "enable.idempotence": True,
-                    "linger.ms": 5,
-                    "message.timeout.ms": int(WRITE_SECONDS * 1000) - 1000,
-                    "message.max.bytes": 8 * 1024 * 1024,
-                }
-            )
-        )
+        settings: dict[str, str | int | bool] = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": int(WRITE_SECONDS * 1000) - 1000,
+            "message.max.bytes": 8 * 1024 * 1024,
+        }
+        return Producer(self._config(**settings))
 
 
 def unreachable(error: KafkaException) -> HeadgateError:
@@ -183,7 +180,9 @@ def unreachable(error: KafkaException) -> HeadgateError:
     problem = error.args[0]
     if problem.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         return Misconfigured(f"Kafka refuses: {problem.str()}. Ask for the ACL, or use another user.")
-    return Unreachable(f"Kafka stopped answering: {problem.str()}. Try again; `headgate doctor` looks closer.")
+    return Unreachable(
+        f"Kafka stopped answering: {problem.str()}. Try again; `headgate doctor` looks closer."
+    )
 
 
 def _refusal(address: str) -> str | None:

@@ -22,6 +22,7 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_NODES = 200_000
 SUFFIXES = (".yaml", ".yml", ".json")
 
+
 @dataclass(frozen=True)
 class Document:
     """One YAML document: its data, and the line of every field by its path."""
@@ -55,7 +56,11 @@ class _Loader(yaml.SafeLoader):
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
-    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", "-+.0123456789"),
+    (
+        "float",
+        r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
+        "-+.0123456789",
+    ),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("merge", r"<<", "<"),
 ):
@@ -81,14 +86,22 @@ def _texts(paths: Iterable[str], problems: list[Problem]) -> Iterator[tuple[str,
         files = _files(Path(path))
         if not files:
             problems.append(
-                Problem(path, 0, (), "no such file, or a folder without any .yaml, .yml or .json", "check the path")
+                Problem(
+                    path,
+                    0,
+                    (),
+                    "no such file, or a folder without any .yaml, .yml or .json",
+                    "check the path",
+                )
             )
         for file in files:
             try:
                 with file.open(encoding="utf-8") as stream:
                     yield str(file), stream.read(MAX_FILE_BYTES + 1)
             except (OSError, UnicodeDecodeError) as error:
-                problems.append(Problem(str(file), 0, (), f"cannot be read: {error}", "write it as UTF-8 text"))
+                problems.append(
+                    Problem(str(file), 0, (), f"cannot be read: {error}", "write it as UTF-8 text")
+                )
 
 
 def _files(path: Path) -> list[Path]:
@@ -100,7 +113,10 @@ def _files(path: Path) -> list[Path]:
 def parse(text: str, file: str = "<text>") -> Loaded:
     """Every document of one text. A syntax error ends the file, the documents before it are kept."""
     if len(text) > MAX_FILE_BYTES:
-        return Loaded([], [Problem(file, 0, (), f"is larger than {MAX_FILE_BYTES} bytes", "split it into several files")])
+        return Loaded(
+            [],
+            [Problem(file, 0, (), f"is larger than {MAX_FILE_BYTES} bytes", "split it into several files")],
+        )
     documents: list[Document] = []
     problems: list[Problem] = []
     loader = _Loader(text)
@@ -116,9 +132,15 @@ def parse(text: str, file: str = "<text>") -> Loaded:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 0
-        problems.append(Problem(file, line, (), f"is not YAML: {error.problem or error.context}", _yaml_hint(error)))
+        problems.append(
+            Problem(file, line, (), f"is not YAML: {error.problem or error.context}", _yaml_hint(error))
+        )
     except (yaml.YAMLError, _TooLarge) as error:
-        problems.append(Problem(file, 0, (), f"is not YAML: {error}", "save it as plain UTF-8 text without control characters"))
+        problems.append(
+            Problem(
+                file, 0, (), f"is not YAML: {error}", "save it as plain UTF-8 text without control characters"
+            )
+        )
     finally:
         loader.dispose()
     return Loaded(documents, problems)

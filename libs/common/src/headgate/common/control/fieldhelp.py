@@ -16,7 +16,9 @@ from .problems import Path, Problem, did_you_mean
 Schema = dict[str, Any]
 
 
-def problems_of(error: ValidationError, model: type[BaseModel], document: Document, prefix: Path = ()) -> list[Problem]:
+def problems_of(
+    error: ValidationError, model: type[BaseModel], document: Document, prefix: Path = ()
+) -> list[Problem]:
     """One problem for each thing pydantic refused; `prefix` is where the model's data stands in the document."""
     schema = model.model_json_schema(by_alias=True)
     data = _at(document.data, prefix)
@@ -33,7 +35,10 @@ def problems_of(error: ValidationError, model: type[BaseModel], document: Docume
 
 def _at(data: object, path: Path) -> object:
     for part in path:
-        data = data[part] if isinstance(data, dict | list) else None  # type: ignore[index]
+        if isinstance(data, list):
+            data = data[int(part)]
+        else:
+            data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
@@ -45,9 +50,9 @@ def _written(loc: tuple[int | str, ...], data: object) -> Path:
     path: list[str | int] = []
     for index, part in enumerate(loc):
         last = index == len(loc) - 1
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+        if (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        ):
             data = data[part]
         elif not (last and isinstance(data, dict) and isinstance(part, str) and part.isidentifier()):
             continue
@@ -66,9 +71,14 @@ def _say(kind: str, detail: dict[str, Any], path: Path, schema: Schema) -> tuple
             return "is missing", f"write `{name}: {_example(schema, path)}`"
         case "union_tag_invalid":
             expected = [tag.strip(" '\"") for tag in str(context.get("expected_tags", "")).split(",")]
-            return f"{context.get('tag')!r} is not known here", did_you_mean(str(context.get("tag")), expected)
+            return f"{context.get('tag')!r} is not known here", did_you_mean(
+                str(context.get("tag")), expected
+            )
         case "literal_error" | "enum":
-            expected = [word.strip(" '\"") for word in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
+            expected = [
+                word.strip(" '\"")
+                for word in str(context.get("expected", "")).replace(" or ", ", ").split(",")
+            ]
             return f"{given!r} is not known here", did_you_mean(str(given), expected)
         case "value_error" | "assertion_error":
             return _sentence(str(context.get("error") or detail["msg"])), ""
@@ -115,7 +125,10 @@ def _places(schema: Schema, path: Path) -> list[Schema]:
     places = list(_members(schema, schema))
     for part in path:
         places = [
-            member for place in places for child in _children(place, part) for member in _members(schema, child)
+            member
+            for place in places
+            for child in _children(place, part)
+            for member in _members(schema, child)
         ]
     return places
 

@@ -97,7 +97,9 @@ class Letters:
                 found.pop(key, None)
                 continue
             values = self._connection.codec.decode("DeadLetterMark", record.value)
-            found[key] = Mark(str(values["state"]), values["at"], str(values["by"]), str(values["note"]))
+            found[key] = Mark(
+                str(values["state"]), from_micros(values["at"]), str(values["by"]), str(values["note"])
+            )
         return found
 
     def find(self, wanted: Filter) -> Iterator[Letter]:
@@ -126,7 +128,9 @@ class Letters:
         """Marks letters as not to be handled. Nothing is deleted: the topic's retention does that."""
         yield from self._settle(letters, "discarded", None, note)
 
-    def _settle(self, letters: Iterable[Letter], state: str, pace: Pace | None, note: str) -> Iterator[Letter]:
+    def _settle(
+        self, letters: Iterable[Letter], state: str, pace: Pace | None, note: str
+    ) -> Iterator[Letter]:
         for batch in _batches(letters, min(BATCH, pace.burst) if pace else BATCH):
             if pace:
                 pace.wait(len(batch))
@@ -139,7 +143,13 @@ class Letters:
 
     def _mark(self, letter: Letter, mark: Mark) -> Outgoing:
         coordinates = letter.record.coordinates
-        values = {"letter": coordinates, "state": mark.state, "at": mark.at, "by": mark.by, "note": mark.note}
+        values = {
+            "letter": coordinates,
+            "state": mark.state,
+            "at": int(mark.at.timestamp() * 1_000_000),
+            "by": mark.by,
+            "note": mark.note,
+        }
         value = self._connection.codec.encode("DeadLetterMark", values)
         return Outgoing(self._connection.topics.dlq_marks, coordinates.encode(), value)
 
@@ -181,6 +191,10 @@ class Pace:
         if due > now:
             self.sleep(due - now)
         self._next = due + count / self.per_second
+
+
+def from_micros(value: int) -> datetime:
+    return datetime.fromtimestamp(value / 1_000_000, UTC)
 
 
 def coordinates_of(letter_id: str) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -15,6 +16,8 @@ from headgate.common.fingerprints import partition_of
 from .connection import ANSWER_SECONDS, Connection, unreachable
 
 SILENCE_SECONDS = 15.0
+EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 Progress = Callable[[int, int], None]
 """Told now and then how many records of how many have been read."""
 
@@ -64,8 +67,8 @@ class Scan:
     def whole(self, topic: str, partitions: Iterable[int] | None = None) -> list[Span]:
         """Everything that stands on a topic now."""
         chosen = self._chosen(topic, partitions)
-        first = self._offsets(topic, chosen, OffsetSpec.earliest())
-        last = self._offsets(topic, chosen, OffsetSpec.latest())
+        first = self._offsets(topic, chosen, EARLIEST)
+        last = self._offsets(topic, chosen, LATEST)
         return [Span(topic, p, first[p], last[p]) for p in chosen]
 
     def between(
@@ -80,7 +83,8 @@ class Scan:
         starts = self._at_time(spans, since_ms) if since_ms is not None else {}
         ends = self._at_time(spans, until_ms) if until_ms is not None else {}
         return [
-            Span(topic, s.partition, starts.get(s.partition, s.start), ends.get(s.partition, s.end)) for s in spans
+            Span(topic, s.partition, starts.get(s.partition, s.start), ends.get(s.partition, s.end))
+            for s in spans
         ]
 
     def _chosen(self, topic: str, partitions: Iterable[int] | None) -> list[int]:
@@ -130,7 +134,7 @@ class Scan:
                         "Try again; `headgate doctor` looks closer."
                     )
                 for message in batch:
-                    place = (message.topic(), message.partition())
+                    place, offset = _stands(message)
                     span = open_spans.get(place)
                     if span is None:
                         continue
@@ -138,10 +142,10 @@ class Scan:
                         _end_or_raise(error)
                         del open_spans[place]
                         continue
-                    if message.offset() >= span.end - 1:
+                    if offset >= span.end - 1:
                         del open_spans[place]
                         _pause(consumer, place)
-                    if message.offset() < span.end:
+                    if offset < span.end:
                         read += 1
                         yield message
                 if self.progress and now - told > 0.2:
@@ -150,7 +154,9 @@ class Scan:
         finally:
             consumer.unassign()
 
-    def backwards(self, topic: str, partitions: Iterable[int] | None, step: int = 4_000) -> Iterator[list[Span]]:
+    def backwards(
+        self, topic: str, partitions: Iterable[int] | None, step: int = 4_000
+    ) -> Iterator[list[Span]]:
         """Windows from the end of a topic to its start, each larger than the last: look at the newest first."""
         spans = self.whole(topic, partitions)
         while any(span.size for span in spans):
@@ -172,15 +178,15 @@ class Scan:
 
 
 def record_of(message: Message) -> Record:
-    return Record(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        key=message.key(),
-        value=message.value(),
-        headers=list(message.headers() or ()),
-        timestamp_ms=message.timestamp()[1],
-    )
+    (topic, partition), offset = _stands(message)
+    headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+    key = cast(bytes | None, message.key())
+    return Record(topic, partition, offset, key, message.value(), headers, message.timestamp()[1])
+
+
+def _stands(message: Message) -> tuple[tuple[str, int], int]:
+    """A message's topic and partition, and its offset: never None for what was consumed."""
+    return (message.topic() or "", message.partition() or 0), message.offset() or 0
 
 
 def _end_or_raise(error: KafkaError) -> None:
