@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.common.control.errors import NotFound, Refused
 from headgate.common.errors import HeadgateError, Invalid, Misconfigured, Unreachable
 
 OK = 0
@@ -23,14 +24,6 @@ MEANING = {
     REFUSED: "not done: it needs --yes, or something still depends on it",
     INTERRUPTED: "stopped by Ctrl-C",
 }
-
-
-class NotFound(HeadgateError):
-    """There is nothing of that name."""
-
-
-class Refused(HeadgateError):
-    """It could be done, but not without a word from the user."""
 
 
 def code_of(error: HeadgateError) -> int:

@@ -33,6 +33,27 @@ def time_of(event_id: str) -> int | None:
 
 
 @dataclass(frozen=True)
+class Found:
+    """A record of ours and what it says: a decision, a run, a matched event."""
+
+    record: Record
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def time(self, name: str) -> datetime:
+        return moment(self.values[name])
+
+    def plain(self) -> dict[str, Any]:
+        """Its fields, with moments as times."""
+        return {
+            name: moment(value) if name.endswith("_at") and isinstance(value, int) else value
+            for name, value in self.values.items()
+        }
+
+
+@dataclass(frozen=True)
 class Event:
     """One sighting on the raw topic. Another producer's record, not ours, has `foreign` set."""
 

@@ -36,7 +36,7 @@ def problems_of(
 def _at(data: object, path: Path) -> object:
     for part in path:
         if isinstance(data, list):
-            data = data[int(part)]
+            data = data[part] if isinstance(part, int) else None
         else:
             data = data.get(part) if isinstance(data, dict) else None
     return data

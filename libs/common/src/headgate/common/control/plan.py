@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headgate.common.errors import Invalid
 from headgate.common.fingerprints import uid
 from headgate.common.model import Source, Stored, Trigger
 
+from .errors import Refused
 from .problems import Problem, did_you_mean
 from .store import AnyStored, Kind, State
 from .validate import Wanted
@@ -215,7 +215,7 @@ def plain(spec: Trigger | Source) -> dict[str, Any]:
 
 
 def plan_deletion(kind: Kind, names: list[str], state: State) -> Plan:
-    """Deleting triggers takes their sources along. Invalid when something still depends on one."""
+    """Deleting triggers takes their sources along. Refused when something still depends on one."""
     leaving = set(names) if kind == "Trigger" else set()
     staying = [stored.spec for name, stored in state.triggers.items() if name not in leaving]
     doomed: dict[str, str | None] = {}
@@ -223,7 +223,7 @@ def plan_deletion(kind: Kind, names: list[str], state: State) -> Plan:
         owner = stored.spec.metadata.trigger
         if kind == "Source" and name in names:
             if owner is not None and owner in state.triggers:
-                raise Invalid(
+                raise Refused(
                     f"source {name} stands inside trigger {owner}: remove it there and apply, or delete trigger {owner}"
                 )
             doomed[name] = None
@@ -232,7 +232,7 @@ def plan_deletion(kind: Kind, names: list[str], state: State) -> Plan:
     for name in doomed:
         users = users_of(name, staying)
         if users:
-            raise Invalid(
+            raise Refused(
                 f"source {name} is still used by {_triggers(users)}: edit or delete that first. Nothing was deleted"
             )
     changes = [Change("deleted", "Trigger", name, None) for name in names if kind == "Trigger"]

@@ -164,6 +164,16 @@ class Scan:
             spans = [Span(s.topic, s.partition, s.start, max(s.start, s.end - step)) for s in spans]
             step *= 4
 
+    def forwards(
+        self, topic: str, partitions: Iterable[int] | None, since_ms: int, step: int = 20_000
+    ) -> Iterator[list[Span]]:
+        """Windows from a time to the end of a topic, each larger than the last: what is sought stands near."""
+        spans = self.between(topic, since_ms, None, partitions)
+        while any(span.size for span in spans):
+            yield [Span(s.topic, s.partition, s.start, min(s.end, s.start + step)) for s in spans]
+            spans = [Span(s.topic, s.partition, min(s.end, s.start + step), s.end) for s in spans]
+            step *= 4
+
     def newest(self, topic: str, count: int) -> list[Span]:
         """The last `count` offsets of every partition."""
         return next(self.backwards(topic, None, count), [])
@@ -180,8 +190,7 @@ class Scan:
 def record_of(message: Message) -> Record:
     (topic, partition), offset = _stands(message)
     headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
-    key = cast(bytes | None, message.key())
-    return Record(topic, partition, offset, key, message.value(), headers, message.timestamp()[1])
+    return Record(topic, partition, offset, message.key(), message.value(), headers, message.timestamp()[1])
 
 
 def _stands(message: Message) -> tuple[tuple[str, int], int]:
