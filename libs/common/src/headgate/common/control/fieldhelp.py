@@ -50,10 +50,10 @@ def _written(loc: tuple[int | str, ...], data: object) -> Path:
     path: list[str | int] = []
     for index, part in enumerate(loc):
         last = index == len(loc) - 1
-        if (isinstance(data, dict) and part in data) or (
-            isinstance(data, list) and isinstance(part, int) and part < len(data)
-        ):
+        if isinstance(data, dict) and part in data:
             data = data[part]
+        elif isinstance(data, list):
+            data = data[part] if isinstance(part, int) and part < len(data) else None
         elif not (last and isinstance(data, dict) and isinstance(part, str) and part.isidentifier()):
             continue
         path.append(part)

@@ -178,6 +178,22 @@ class Scan:
         """The last `count` offsets of every partition."""
         return next(self.backwards(topic, None, count), [])
 
+    def following(self, topic: str, starts: dict[int, int]) -> Iterator[Message]:
+        """What arrives from given offsets on, for ever."""
+        consumer = self._connection.reader
+        consumer.assign([TopicPartition(topic, partition, start) for partition, start in starts.items()])
+        try:
+            while True:
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                if (error := message.error()) is None:
+                    yield message
+                else:
+                    _end_or_raise(error)
+        finally:
+            consumer.unassign()
+
     def one(self, topic: str, partition: int, offset: int) -> Record | None:
         """The record at these coordinates, unless retention or compaction has taken it."""
         span = next(iter(self.whole(topic, [partition])), None)
