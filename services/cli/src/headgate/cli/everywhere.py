@@ -18,18 +18,18 @@ PANEL = "Options of every command"
 
 Output = Annotated[
     Format | None,
-    typer.Option("--output", "-o", help="How to print data [default: table].", rich_help_panel=PANEL),
+    typer.Option("--output", "-o", help="How to print data; table unless said.", rich_help_panel=PANEL),
 ]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(help="Kafka, host:port[,...] [env HEADGATE_KAFKA__BOOTSTRAP].", rich_help_panel=PANEL),
+    typer.Option(help="Kafka, host:port[,...] (env HEADGATE_KAFKA__BOOTSTRAP).", rich_help_panel=PANEL),
 ]
 Registry = Annotated[
-    str | None, typer.Option(help="Schema Registry URL [env HEADGATE_REGISTRY__URL].", rich_help_panel=PANEL)
+    str | None, typer.Option(help="Schema Registry URL (env HEADGATE_REGISTRY__URL).", rich_help_panel=PANEL)
 ]
 Prefix = Annotated[
     str | None,
-    typer.Option(help="First part of the topics' names [env HEADGATE_KAFKA__PREFIX].", rich_help_panel=PANEL),
+    typer.Option(help="First part of the topics' names (env HEADGATE_KAFKA__PREFIX).", rich_help_panel=PANEL),
 ]
 Verbose = Annotated[
     bool | None,

@@ -92,31 +92,40 @@ def _write(session: Session, text: str) -> None:
 
 
 def _table(session: Session, things: Sequence[T], view: View[T]) -> None:
+    if session.out.is_terminal:
+        _table_for_people(session, things, view)
+        return
+    # Not a terminal: nothing is cut, whatever the width, so that grep and awk see whole values.
+    rows = [[column.title for column in view.columns]]
+    rows += [[column.value(thing) for column in view.columns] for thing in things]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(view.columns))]
+    for row in rows:
+        cells = [
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(row, widths, view.columns, strict=True)
+        ]
+        _write(session, "  ".join(cells).rstrip())
+
+
+def _table_for_people(session: Session, things: Sequence[T], view: View[T]) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=box.SIMPLE_HEAD if session.out.is_terminal else None, pad_edge=False, header_style="bold"
-    )
-    wide = not session.out.is_terminal
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in view.columns:
+        # Columns that give are cut first; the others keep their width.
+        longest = max(len(column.title), *(len(column.value(thing)) for thing in things))
         table.add_column(
             column.title,
             no_wrap=True,
-            overflow="ellipsis" if column.give and not wide else "fold",
+            overflow="ellipsis",
             justify="right" if column.right else "left",
-            min_width=None
-            if column.give
-            else max(len(column.title), *(len(column.value(t)) for t in things)),
+            min_width=None if column.give else longest,
         )
     for thing in things:
         table.add_row(*(Text(c.value(thing), style=c.style(thing) if c.style else "") for c in view.columns))
-    if wide:
-        table.pad_edge = False
-        session.out.print(table, width=10_000, crop=False, overflow="ignore", no_wrap=True)
-    else:
-        session.out.print(table)
+    session.out.print(table)
 
 
 def dump_json(value: object, indent: int | None = 2) -> str:

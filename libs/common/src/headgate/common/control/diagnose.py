@@ -120,10 +120,16 @@ def _registry(connection: Connection) -> Iterator[Check]:
 
 def _topics(connection: Connection) -> Iterator[Check]:
     found = TopicAdmin(connection.settings.kafka).check(connection.topics)
-    wrong = [finding for finding in found if finding.is_problem]
+    missing = [finding.topic for finding in found if finding.state == "missing"]
+    wrong = [finding for finding in found if finding.state == "wrong"]
+    if missing:
+        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        count = f"{len(missing)} of {len(found)} missing"
+        fix = "run `headgate topics apply`; if they exist under another name, give --prefix"
+        yield Check("topics", "fail", f"{count}: {named}", fix)
     for finding in wrong:
-        yield Check("topics", "fail", f"{finding.topic} is {finding.state}", finding.detail)
-    if not wrong:
+        yield Check("topics", "fail", f"{finding.topic} is wrong", finding.detail)
+    if not missing and not wrong:
         yield Check("topics", "ok", f"all {len(found)} as declared, prefix {connection.topics.prefix}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from headgate.common.topics import Topics
 
@@ -76,6 +76,8 @@ def _described(connection: Connection, name: str) -> tuple[str, tuple[str, ...]]
         if error.args[0].name() == "GROUP_ID_NOT_FOUND":
             return "never seen", ()
         raise unreachable(error) from None
+    if group.state is ConsumerGroupState.DEAD:  # what Kafka says of a group it never heard of
+        return "never seen", ()
     state = group.state.name.lower().replace("_", " ")
     return state, tuple(f"{member.client_id}@{member.host.lstrip('/')}" for member in group.members)
 

@@ -155,10 +155,10 @@ class Scan:
             consumer.unassign()
 
     def backwards(
-        self, topic: str, partitions: Iterable[int] | None, step: int = 4_000
+        self, topic: str, partitions: Iterable[int] | None, step: int = 4_000, until_ms: int | None = None
     ) -> Iterator[list[Span]]:
         """Windows from the end of a topic to its start, each larger than the last: look at the newest first."""
-        spans = self.whole(topic, partitions)
+        spans = self.between(topic, None, until_ms, partitions)
         while any(span.size for span in spans):
             yield [Span(s.topic, s.partition, max(s.start, s.end - step), s.end) for s in spans]
             spans = [Span(s.topic, s.partition, s.start, max(s.start, s.end - step)) for s in spans]

@@ -44,7 +44,7 @@ def validate(
     problems: list[Problem] = []
     for document in documents:
         one, wrong = _validate_one(document, find_provider)
-        problems += wrong
+        problems += sorted(wrong, key=lambda problem: problem.line)
         if one is not None:
             wanted.append(one)
     return wanted, problems
