@@ -6,7 +6,8 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from headgate.common import deadletter, fingerprints
 from headgate.common.control.connection import Connection, Outgoing, Written
 from headgate.common.control.events import moment
 from headgate.common.headers import cloud_event
-from headgate.common.settings import ServiceSettings
-from headgate.common.testing.cluster import Stack
+from headgate.common.settings import KafkaSettings, RegistrySettings, ServiceSettings
+from headgate.common.topicadmin import TopicAdmin
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Answer:
 
     @property
     def data(self) -> Any:
+        assert self.out, self.err
         return json.loads(self.out)
 
 
@@ -46,22 +48,41 @@ class Headgate:
 
 
 @pytest.fixture
-def headgate(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Headgate:
+def headgate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Headgate:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     return Headgate()
 
 
-@pytest.fixture
-def world(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A fresh prefix on the real broker; the environment points there."""
-    for name, value in stack.env().items():
-        monkeypatch.setenv(name, value)
-    connection = Connection(
-        ServiceSettings(kafka=stack.kafka, registry=stack.registry, state_dir=stack.state_dir)
+@pytest.fixture(scope="module")
+def connection(kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A prefix for a module's tests: creating topics is slow, and events of different tests do not meet."""
+    settings = ServiceSettings(
+        kafka=KafkaSettings(bootstrap=kafka, prefix=f"t{uuid.uuid4().hex[:10]}"),
+        registry=RegistrySettings(url=registry, timeout_seconds=15),
+        state_dir=tmp_path_factory.mktemp("state"),
     )
-    yield World(connection)
+    connection = Connection(settings)
+    TopicAdmin(settings.kafka).apply(connection.topics)
+    connection.registry.install(connection.topics)
+    yield connection
+    gone = connection.admin.delete_topics(
+        [topic.name for topic in connection.topics.all], operation_timeout=5
+    )
+    for future in gone.values():
+        future.exception(timeout=10)
     connection.close()
+
+
+@pytest.fixture
+def world(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Records on that prefix; the environment points there."""
+    settings = connection.settings
+    monkeypatch.setenv("HEADGATE_KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
+    monkeypatch.setenv("HEADGATE_KAFKA__PREFIX", settings.kafka.prefix)
+    monkeypatch.setenv("HEADGATE_REGISTRY__URL", settings.registry.url)
+    monkeypatch.setenv("HEADGATE_STATE_DIR", str(settings.state_dir))
+    return World(connection)
 
 
 def now() -> int:
@@ -73,7 +94,6 @@ class World:
     """Writes what the services would write, so that each state of an event can be asked about."""
 
     connection: Connection
-    uids: dict[str, str] = field(default_factory=dict)
 
     def event(self, key: str = "", source: str = "hooks", **more: Any) -> dict[str, Any]:
         """One sighting on the raw topic."""
@@ -177,7 +197,9 @@ class World:
     def run_id(self, event: dict[str, Any], trigger: str) -> str:
         return fingerprints.run_id(self.uid(trigger), event["fingerprint"])
 
-    def write(self, record: str, topic: str, key: str, values: dict[str, Any], headers: Any = None) -> Written:
+    def write(
+        self, record: str, topic: str, key: str, values: dict[str, Any], headers: Any = None
+    ) -> Written:
         return self.raw(topic, key.encode(), self.connection.codec.encode(record, values), headers)
 
     def raw(self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None) -> Written:
@@ -190,5 +212,7 @@ class World:
         settings = self.connection.settings.kafka
         config = {**settings.librdkafka(), "group.id": f"{settings.prefix}.{group}"}
         consumer = Consumer(config)
-        consumer.commit(offsets=[TopicPartition(at.topic, at.partition, at.offset - behind)], asynchronous=False)
+        consumer.commit(
+            offsets=[TopicPartition(at.topic, at.partition, at.offset - behind)], asynchronous=False
+        )
         consumer.close()

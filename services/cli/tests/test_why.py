@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_why_names_the_clause_that_said_no(world: Any, headgate: Any) -> None:
 
 
 def test_why_tells_a_duplicate_which_event_started_the_run(world: Any, headgate: Any) -> None:
-    first, second = world.event("same"), world.event("same")
+    first, second = world.event(key := uuid4().hex), world.event(key)
     world.decide(first, world.verdict(first, "page", "started"))
     world.run(first, "page")
     world.decide(second, world.verdict(second, "page", "duplicate", "first seen at raw/1/2"))
@@ -107,7 +108,7 @@ def test_why_says_that_a_matched_event_waits_for_the_runner(world: Any, headgate
 
 
 def test_why_takes_a_run_id_and_a_fingerprint(world: Any, headgate: Any) -> None:
-    first, second = world.event("same"), world.event("same")
+    first, second = world.event(key := uuid4().hex), world.event(key)
     world.decide(first, world.verdict(first, "page", "started"))
     world.decide(second, world.verdict(second, "page", "duplicate"))
     run_id = world.run(first, "page")
@@ -124,8 +125,8 @@ def test_why_takes_a_run_id_and_a_fingerprint(world: Any, headgate: Any) -> None
 def test_why_follows_a_replay_to_its_run(world: Any, headgate: Any) -> None:
     event = world.event()
     world.decide(event, world.verdict(event, "page", "error", "no such key"))
-    world.letter(event, trigger="page")
-    assert headgate("dlq", "replay", "--trigger", "page", "--yes").code == 0
+    at = world.letter(event, trigger="page")
+    assert headgate("dlq", "replay", f"{at.partition}/{at.offset}", "--yes").code == 0
     world.decide(event, world.verdict(event, "page", "started"))
     run_id = world.run(event, "page")
 

@@ -94,3 +94,5 @@ def guarded(session: Session, run: Callable[[], None]) -> None:
         raise typer.Exit(exits.INTERRUPTED) from None
     except BrokenPipeError:
         raise typer.Exit(exits.OK) from None
+    finally:
+        session.close()

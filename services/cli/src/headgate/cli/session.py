@@ -76,6 +76,10 @@ class Session:
         connection.check()
         return connection
 
+    def close(self) -> None:
+        if "connection" in self.__dict__:
+            self.connection.close()
+
 
 def dev_addresses(file: Path = DEV_FILE) -> dict[str, object]:
     """What `headgate dev` left for scripts, or nothing."""

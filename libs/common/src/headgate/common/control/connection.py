@@ -79,6 +79,7 @@ class Connection:
                     "fetch.wait.max.ms": 100,
                     "fetch.error.backoff.ms": 50,
                     "queued.max.messages.kbytes": 32_768,
+                    "queued.min.messages": 20_000,
                     "allow.auto.create.topics": False,
                     **more,
                 }

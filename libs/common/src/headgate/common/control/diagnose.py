@@ -41,6 +41,13 @@ class Check:
 def diagnose(settings: ServiceSettings) -> Iterator[Check]:
     """Every check in the order in which one depends on the other; what cannot be checked is not guessed."""
     connection = Connection(settings)
+    try:
+        yield from _checks(connection)
+    finally:
+        connection.close()
+
+
+def _checks(connection: Connection) -> Iterator[Check]:
     yield Check("versions", "ok", ", ".join(f"{name} {number}" for name, number in versions().items()))
     registry_answers = False
     for check in _registry(connection):
@@ -59,13 +66,12 @@ def diagnose(settings: ServiceSettings) -> Iterator[Check]:
         yield check
     if registry_answers:
         yield from _schemas(connection)
-    yield _clock(settings)
+    yield _clock(connection.settings)
     if missing:
         return
     for service in ("processor", "runner"):
         yield _group(group_of(connection, service))
     yield _dead_letters(connection)
-    connection.close()
 
 
 def versions() -> dict[str, str]:

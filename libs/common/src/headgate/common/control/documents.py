@@ -155,6 +155,9 @@ def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
     return "check indentation and quotes at that line"
 
 
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
 class _TooLarge(Exception):
     pass
 
@@ -180,6 +183,8 @@ class _Reader:
         self.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
+        if node.tag not in _COLLECTIONS:
+            self._refuse(node, path, f"the tag {node.tag} is not used here")
         self._open.add(id(node))
         try:
             if isinstance(node, SequenceNode):
@@ -197,9 +202,14 @@ class _Reader:
             what = f"the tag {node.tag} is not used here"
         except (yaml.constructor.ConstructorError, ValueError) as error:
             what = str(getattr(error, "problem", None) or error)
-        line = node.start_mark.line + 1
-        self._problems.append(Problem(self._file, line, path, what, "write text, a number, true or false"))
+        self._refuse(node, path, what)
         return None
+
+    def _refuse(self, node: Node, path: FieldPath, what: str) -> None:
+        line = node.start_mark.line + 1
+        self._problems.append(
+            Problem(self._file, line, path, what, "write plain text, numbers, lists and mappings")
+        )
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[str, object]:
         # An alias brings the same node again, by then flattened: what it overrides was no repetition.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from headgate.common.errors import Unreachable
@@ -144,7 +144,9 @@ class Scan:
                         continue
                     if offset >= span.end - 1:
                         del open_spans[place]
-                        _pause(consumer, place)
+                        if open_spans:
+                            # Not pause(): a paused partition stays silent in the next scan.
+                            consumer.incremental_unassign([TopicPartition(*place)])
                     if offset < span.end:
                         read += 1
                         yield message
@@ -217,7 +219,3 @@ def _stands(message: Message) -> tuple[tuple[str, int], int]:
 def _end_or_raise(error: KafkaError) -> None:
     if error.code() != KafkaError._PARTITION_EOF:
         raise unreachable(KafkaException(error))
-
-
-def _pause(consumer: Consumer, place: tuple[str, int]) -> None:
-    consumer.pause([TopicPartition(*place)])
