@@ -1,0 +1,144 @@
+"""Events, decisions and runs as they lie on their topics, decoded for people to read."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from headgate.common.errors import Poison
+from headgate.common.fingerprints import foreign_event_id
+from headgate.common.headers import text
+
+from .connection import Connection
+from .scan import Record
+
+MICROS = 1_000_000
+
+
+def moment(micros: int) -> datetime:
+    """Microseconds since 1970 as a time."""
+    return datetime.fromtimestamp(micros / MICROS, UTC)
+
+
+def time_of(event_id: str) -> int | None:
+    """The milliseconds inside a UUIDv7, None for other ids."""
+    try:
+        parsed = uuid.UUID(event_id)
+    except ValueError:
+        return None
+    return parsed.int >> 80 if parsed.version == 7 else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record of ours and what it says: a decision, a run, a matched event."""
+
+    record: Record
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def time(self, name: str) -> datetime:
+        return moment(self.values[name])
+
+    def plain(self) -> dict[str, Any]:
+        """Its fields, with moments as times."""
+        return {
+            name: moment(value) if name.endswith("_at") and isinstance(value, int) else value
+            for name, value in self.values.items()
+        }
+
+
+@dataclass(frozen=True)
+class Event:
+    """One sighting on the raw topic. Another producer's record, not ours, has `foreign` set."""
+
+    record: Record
+    id: str
+    fingerprint: str
+    source: str
+    provider: str
+    type: str
+    subject: str | None
+    occurred_at: datetime
+    received_at: datetime
+    data: Any
+    attributes: dict[str, str] = field(default_factory=dict)
+    foreign: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "fingerprint": self.fingerprint,
+            "source": self.source,
+            "provider": self.provider,
+            "type": self.type,
+            "subject": self.subject,
+            "occurred_at": self.occurred_at,
+            "received_at": self.received_at,
+            "stored_at": moment(self.record.timestamp_ms * 1000),
+            "coordinates": self.record.coordinates,
+            "attributes": self.attributes,
+            "data": self.data,
+        }
+
+
+def event_of(record: Record, connection: Connection) -> Event:
+    """A record of the raw topic as an event, whoever wrote it."""
+    value = record.value or b""
+    if value[:1] == b"\0":
+        try:
+            return _ours(record, connection.codec.decode("RawEvent", value))
+        except Poison:
+            pass
+    return _foreign(record, value)
+
+
+def _ours(record: Record, values: dict[str, Any]) -> Event:
+    return Event(
+        record=record,
+        id=values["id"],
+        fingerprint=values["fingerprint"],
+        source=values["source"],
+        provider=values["provider"],
+        type=values["type"],
+        subject=values["subject"],
+        occurred_at=moment(values["occurred_at"]),
+        received_at=moment(values["received_at"]),
+        data=_json(values["data"]),
+        attributes=values["attributes"],
+    )
+
+
+def _foreign(record: Record, value: bytes) -> Event:
+    """What can be told of a record that is not of our schema: the processor gives it its fingerprint."""
+    data = _json(value.decode("utf-8", "backslashreplace"))
+    structured = (
+        (text(record.headers, "content-type") or "").lower().startswith("application/cloudevents+json")
+    )
+    outer = data if structured and isinstance(data, dict) else {}
+    at = moment(record.timestamp_ms * 1000)
+    return Event(
+        record=record,
+        id=foreign_event_id(record.topic, record.partition, record.offset),
+        fingerprint="",
+        source=str(outer.get("source") or text(record.headers, "ce_source") or ""),
+        provider="events",
+        type=str(outer.get("type") or text(record.headers, "ce_type") or ""),
+        subject=None,
+        occurred_at=at,
+        received_at=at,
+        data=outer.get("data", data) if outer else data,
+        foreign=True,
+    )
+
+
+def _json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
