@@ -1,5 +1,6 @@
 """The embedded servers are the real ones, and keep what they were given."""
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from headgate.common.embedded.kafka import Kafka
+from headgate.common.embedded.kafka import Kafka, cluster_id
 from headgate.common.embedded.registry import SchemaRegistry
 from headgate.common.registry import Registry
 from headgate.common.settings import RegistrySettings
@@ -44,6 +45,12 @@ def create(bootstrap: str, topic: str, copies: int) -> None:
 def test_a_stack_has_its_topics_and_schemas(stack: Stack) -> None:
     assert not [found for found in TopicAdmin(stack.kafka).check(stack.topics) if found.is_problem]
     assert stack.topics.raw in stack.schema_ids
+
+
+def test_no_cluster_id_looks_like_an_option() -> None:
+    ids = [cluster_id(Path(f"/somewhere/{number}")) for number in range(500)]
+    assert not [one for one in ids if one.startswith("-")]
+    assert {len(base64.urlsafe_b64decode(one + "==")) for one in ids} == {16}
 
 
 def test_acknowledged_records_outlive_kill_9_and_other_ports(tmp_path: Path) -> None:

@@ -130,13 +130,18 @@ class Kafka:
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers)
 
-    def start(self) -> None:
-        """Start every broker that does not run; returns at once, see `wait_ready`."""
+    def prepare(self) -> None:
+        """Configuration and data folders of every broker that does not run; a second when they are new."""
         idle = [broker for broker in self.brokers if not broker.process.running]
         with ThreadPoolExecutor(max(1, len(idle))) as pool:
             list(pool.map(lambda broker: broker.prepare(self._cluster_id()), idle))
-        for broker in idle:
-            broker.process.start()
+
+    def start(self) -> None:
+        """Start every broker that does not run; returns at once, see `wait_ready`."""
+        self.prepare()
+        for broker in self.brokers:
+            if not broker.process.running:
+                broker.process.start()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Every broker answers, and a client that asks sees all of them."""
@@ -170,8 +175,13 @@ class Kafka:
 
     def _cluster_id(self) -> str:
         """The same for every broker and every start of this directory."""
-        known = uuid.uuid5(uuid.NAMESPACE_URL, str(self.directory.resolve()))
-        return base64.urlsafe_b64encode(known.bytes).decode().rstrip("=")
+        return cluster_id(self.directory.resolve())
+
+
+def cluster_id(directory: Path) -> str:
+    """16 bytes as Kafka writes them. A leading dash would be taken for an option by its tools."""
+    known = uuid.uuid5(uuid.NAMESPACE_URL, str(directory))
+    return base64.urlsafe_b64encode(known.bytes).decode().rstrip("=").replace("-", "A", 1)
 
 
 _LOGGING = [

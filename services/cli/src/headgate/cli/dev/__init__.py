@@ -1,0 +1,1 @@
+"""`headgate dev` and `headgate demo`: the whole of Headgate on one machine."""

@@ -1,0 +1,98 @@
+"""The folder of a `headgate dev`: one owner at a time, and a file that tells scripts where everything is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headgate.common.errors import HeadgateError
+
+OURS = ("kafka", "registry", "state", "logs", "local-runs.jsonl")
+"""All that --reset removes. The folder may hold other things; they are not ours to delete."""
+
+
+class Taken(HeadgateError):
+    """Somebody else has the folder, or a port."""
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.dev_file = path / "dev.json"
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Ours until the context, or the process, ends. Taken says who has it and what to do."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "dev.lock").open("a+") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                handle.seek(0)
+                holder = handle.read().strip() or "?"
+                raise Taken(
+                    f"headgate dev already runs in {self.path} (process {holder}). Use it: its addresses are in "
+                    f"{self.dev_file}. Stop it: kill {holder}. Or run a second one beside it with --dir and "
+                    "its own --kafka-port, --registry-port, --webhook-port and --health-port."
+                ) from None
+            handle.truncate(0)
+            handle.write(str(os.getpid()))
+            handle.flush()
+            try:
+                yield
+            finally:
+                self.dev_file.unlink(missing_ok=True)
+
+    def reset(self) -> None:
+        for name in OURS:
+            path = self.path / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def publish(self, facts: dict[str, Any]) -> None:
+        """Replace dev.json whole: a reader never sees half of it."""
+        handle, name = tempfile.mkstemp(dir=self.path, prefix=".dev-")
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(facts, out, indent=2)
+            out.write("\n")
+        os.replace(name, self.dev_file)
+
+
+def check_ports(wanted: dict[int, str]) -> None:
+    """Taken names every port that somebody else listens on, who that is, and the way out."""
+    from headgate.common.embedded.ports import can_listen
+
+    taken = [
+        f"port {port} ({use}) is taken{holder_of(port)}"
+        for port, use in wanted.items()
+        if not can_listen(port)
+    ]
+    if taken:
+        raise Taken(
+            "; ".join(taken) + ". Stop that, or choose other ports: --kafka-port, --registry-port, "
+            "--webhook-port, --health-port. To use a Kafka or registry that runs already: --bootstrap, --registry."
+        )
+
+
+def holder_of(port: int) -> str:
+    """' by process 123 (java ...)', where the system lets us look."""
+    import psutil
+
+    try:
+        for connection in psutil.net_connections("tcp"):
+            listening = connection.status == psutil.CONN_LISTEN and connection.laddr
+            if listening and listening[1] == port and connection.pid:
+                command = " ".join(psutil.Process(connection.pid).cmdline())
+                return f" by process {connection.pid} ({command[:60]})"
+    except psutil.Error:
+        pass
+    return ""

@@ -1,0 +1,147 @@
+"""Which processes a `headgate dev` consists of, with their ports and environment. Values in, values out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headgate.common.errors import Misconfigured
+
+HOST = "127.0.0.1"
+REPLICA_STEP = 10
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A service of ours: how it is started, and where its health port lies above the base."""
+
+    name: str
+    module: str
+    health: int
+    serves_webhooks: bool = False
+
+
+KINDS = (
+    Kind("ingest-webhook", "headgate.ingest_webhook", 1, serves_webhooks=True),
+    Kind("poller", "headgate.poller", 2),
+    Kind("cron", "headgate.cron", 3),
+    Kind("processor", "headgate.processor", 4),
+    Kind("runner", "headgate.runner", 5),
+)
+ALIASES = {"webhook": "ingest-webhook", "webhooks": "ingest-webhook", "ingest": "ingest-webhook"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the person asked for."""
+
+    directory: Path = Path(".headgate")
+    kafka_port: int = 9092
+    registry_port: int = 8085
+    webhook_port: int = 8081
+    health_port: int = 9100
+    prefix: str = "headgate"
+    bootstrap: str | None = None
+    registry: str | None = None
+    only: tuple[str, ...] = ()
+    scale: Mapping[str, int] = field(default_factory=dict)
+    reset: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to every service's environment."""
+
+    @property
+    def logs(self) -> Path:
+        return self.directory / "logs"
+
+
+@dataclass(frozen=True)
+class Service:
+    """One replica to run."""
+
+    name: str
+    kind: Kind
+    health_port: int
+    webhook_port: int | None
+    env: Mapping[str, str]
+
+    @property
+    def ports(self) -> dict[int, str]:
+        """Each port it needs, and what for."""
+        ports = {self.health_port: f"{self.name}'s health"}
+        if self.webhook_port is not None:
+            ports[self.webhook_port] = "webhooks"
+        return ports
+
+
+def parse_only(text: str | None) -> tuple[str, ...]:
+    """'webhook,processor' as names of kinds; empty: all of them."""
+    return tuple(kind_named(word).name for word in _words(text))
+
+
+def parse_scale(text: str | None) -> dict[str, int]:
+    """'processor=2,runner=2' as replicas by name of kind."""
+    scale = {}
+    for word in _words(text):
+        name, _, count = word.partition("=")
+        if not count.isdigit() or not 1 <= int(count) <= 9:
+            raise Misconfigured(f"--scale {word}: write a service and 1 to 9 replicas, like processor=2")
+        scale[kind_named(name).name] = int(count)
+    return scale
+
+
+def kind_named(word: str) -> Kind:
+    name = ALIASES.get(word, word)
+    for kind in KINDS:
+        if kind.name == name:
+            return kind
+    known = ", ".join(kind.name for kind in KINDS)
+    raise Misconfigured(f"there is no service named {word!r}; there are {known}")
+
+
+def services(options: Options, bootstrap: str, registry: str) -> list[Service]:
+    """Every replica to run. The first of a kind has its plain name and the documented ports."""
+    planned = []
+    for kind in KINDS:
+        if options.only and kind.name not in options.only:
+            continue
+        for replica in range(options.scale.get(kind.name, 1)):
+            planned.append(_service(options, kind, replica, bootstrap, registry))
+    return planned
+
+
+def port_clashes(wanted: Iterable[Mapping[int, str]]) -> list[str]:
+    """Ports that two of our own parts want; a person chose them so."""
+    uses = [(port, use) for ports in wanted for port, use in ports.items()]
+    counted = Counter(port for port, _ in uses)
+    return [
+        f"port {port} is asked for twice: {' and '.join(use for p, use in uses if p == port)}"
+        for port, count in counted.items()
+        if count > 1
+    ]
+
+
+def _service(options: Options, kind: Kind, replica: int, bootstrap: str, registry: str) -> Service:
+    name = kind.name if replica == 0 else f"{kind.name}-{replica + 1}"
+    health = options.health_port + kind.health + REPLICA_STEP * replica
+    webhooks = options.webhook_port + replica if kind.serves_webhooks else None
+    directory = options.directory.resolve()
+    env = {
+        "HEADGATE_KAFKA__BOOTSTRAP": bootstrap,
+        "HEADGATE_KAFKA__PREFIX": options.prefix,
+        "HEADGATE_REGISTRY__URL": registry,
+        "HEADGATE_HEALTH_HOST": HOST,
+        "HEADGATE_HEALTH_PORT": str(health),
+        "HEADGATE_STATE_DIR": str(directory / "state" / name),
+        "HEADGATE_INSTANCE_ID": f"dev-{name}",
+        "HEADGATE_RUNNER__LOCAL_FILE": str(directory / "local-runs.jsonl"),
+        **options.env,
+    }
+    if webhooks is not None:
+        env |= {"HEADGATE_WEBHOOK_HOST": HOST, "HEADGATE_WEBHOOK_PORT": str(webhooks)}
+    return Service(name, kind, health, webhooks, env)
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]

@@ -1,0 +1,25 @@
+"""What `headgate dev` says: who, and what about it, a line each."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+NAME_WIDTH = 16
+
+
+class Screen:
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False, soft_wrap=True)
+
+    def say(self, who: str, what: str) -> None:
+        self.console.print(Text.assemble((f"{who:<{NAME_WIDTH}}", _style(what)), " ", what))
+
+    def line(self, text: str = "") -> None:
+        self.console.print(Text(text))
+
+
+def _style(what: str) -> str:
+    if what.startswith("ready"):
+        return "green"
+    return "red" if "starting again" in what or "not ready" in what else "bold"
