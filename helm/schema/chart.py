@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from helm.schema.platform import Global, Image, Kafka, Log, SchemaRegistry, ServiceMonitor, Topics
@@ -33,16 +32,12 @@ class Chart(Values):
     runner: Service
 
 
-def values_schema() -> str:
-    """The text of values.schema.json."""
-    schema: dict[str, Any] = Chart.model_json_schema()
+def values_schema() -> dict[str, Any]:
+    """values.schema.json, in the draft that helm knows."""
+    schema: dict[str, Any] = Chart.model_json_schema(ref_template="#/definitions/{model}")
+    schema["definitions"] = schema.pop("$defs")
     _loosen(schema)
-    head = {
-        "$comment": "Generated from helm/schema by make generate; change it there.",
-        "$schema": "http://json-schema.org/draft-07/schema#",
-    }
-    text = json.dumps({**head, **schema}, indent=2)
-    return text.replace("#/$defs/", "#/definitions/").replace('"$defs"', '"definitions"') + "\n"
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
 
 
 def _loosen(node: Any) -> None:

@@ -27,7 +27,7 @@ class Chart:
     manifests: list[dict[str, Any]]
     error: str
 
-    def get(self, kind: str, component: str) -> dict[str, Any]:
+    def get(self, kind: str, component: str | None) -> dict[str, Any]:
         return next(one for one in self.manifests if _is(one, kind, component))
 
     def has(self, kind: str, component: str | None = None) -> bool:
@@ -86,13 +86,24 @@ Render = Callable[..., Chart]
 def render(helm: str, tmp_path_factory: pytest.TempPathFactory) -> Render:
     """`render({"poller": {"replicaCount": 2}})` on top of the minimal scenario, or of another file."""
 
-    def run(values: dict[str, Any] | None = None, *, base: Path | None = MINIMAL) -> Chart:
+    def run(values: dict[str, Any] | None = None, *, base: Path = MINIMAL, chart: Path = CHART) -> Chart:
         overlay = tmp_path_factory.mktemp("values") / "values.yaml"
         overlay.write_text(yaml.safe_dump(values or {}))
-        files = [str(one) for one in (base, overlay) if one is not None]
         done = subprocess.run(
-            [helm, "template", "demo", str(CHART), "--namespace", "hg", "--kube-version", f"{KUBERNETES}.0"]
-            + [part for one in files for part in ("--values", one)],
+            [
+                helm,
+                "template",
+                "demo",
+                str(chart),
+                "--namespace",
+                "hg",
+                "--kube-version",
+                f"{KUBERNETES}.0",
+                "--values",
+                str(base),
+                "--values",
+                str(overlay),
+            ],
             capture_output=True,
             text=True,
             timeout=60,
