@@ -21,7 +21,7 @@ RUN groupadd --gid 10001 headgate \
 ENV PATH=/opt/headgate/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    HEADGATE_STATE_DIR=/var/lib/headgate \
+    HEADGATE_STATE_DIR=/var/lib/headgate/state \
     HEADGATE_HEALTH_HOST=0.0.0.0
 WORKDIR /var/lib/headgate
 USER 10001:10001

@@ -87,7 +87,8 @@ def test_processor_keeps_its_name_and_its_table_across_restarts(render: Render) 
     [claim] = processor["volumeClaimTemplates"]
     [container] = chart.pod("processor")["containers"]
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted[claim["metadata"]["name"]] == chart.env("processor")["HEADGATE_STATE_DIR"]
+    state = Path(chart.env("processor")["HEADGATE_STATE_DIR"])
+    assert state.is_relative_to(mounted[claim["metadata"]["name"]])
     assert processor["serviceName"] == chart.get("Service", "processor")["metadata"]["name"]
 
 

@@ -19,7 +19,7 @@
 - name: HEADGATE_LOG_LEVEL
   value: {{ .Values.log.level }}
 - name: HEADGATE_STATE_DIR
-  value: /var/lib/headgate
+  value: /var/lib/headgate/state
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
