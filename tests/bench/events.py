@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import Producer
-
 from tests.bench.world import Prefix
 
 CONDITION = 'event.data.severity == "high" && "a" in event.data.labels'

@@ -56,7 +56,7 @@ def _processor(world: World, prefix: Prefix) -> Iterator[Process]:
 
 @contextlib.contextmanager
 def _faust(world: World, prefix: Prefix) -> Iterator[Process]:
-    command = [sys.executable, "-m", "tests.bench.baselines.faust_agent", "worker", "-l", "warning"]
+    command = [sys.executable, "-m", "tests.bench.baselines.faust_agent", "worker", "-l", "warn"]
     env = {**prefix.env(), "BENCH_WEB_PORT": str(free()[0])}
     with _child(world, "faust", [*command, "--web-port", env["BENCH_WEB_PORT"]], env) as process:
         yield process

@@ -38,7 +38,9 @@ class Target:
     def __str__(self) -> str:
         sign = ">=" if self.at_least else "<="
         verdict = "pass" if self.met else "FAIL"
-        return f"  {verdict}  {self.name}: {self.value:.2f}{self.unit}, target {sign} {self.limit:g}{self.unit}"
+        return (
+            f"  {verdict}  {self.name}: {self.value:.2f}{self.unit}, target {sign} {self.limit:g}{self.unit}"
+        )
 
 
 @dataclass
@@ -121,7 +123,9 @@ def kafka_version() -> str:
     from headgate.common.embedded.download import ensure
 
     names = [Path(jar).name for jar in ensure().kafka_jars]
-    return next(one.removeprefix("kafka_2.13-").removesuffix(".jar") for one in names if one.startswith("kafka_2.13-"))
+    return next(
+        one.removeprefix("kafka_2.13-").removesuffix(".jar") for one in names if one.startswith("kafka_2.13-")
+    )
 
 
 def _git(*words: str) -> str:

@@ -112,9 +112,7 @@ class World:
         return process
 
     @contextmanager
-    def service(
-        self, name: str, prefix: Prefix, *, pinned: bool = False, **more: str
-    ) -> Iterator[Process]:
+    def service(self, name: str, prefix: Prefix, *, pinned: bool = False, **more: str) -> Iterator[Process]:
         """`python -m headgate.<name>`, until it is ready and then until the block ends."""
         port = free()[0]
         env = prefix.env(HEADGATE_HEALTH_PORT=str(port), **more)

@@ -6,13 +6,13 @@ import io
 import json
 import os
 
-import faust
 import fastavro
+import faust
 from cel_expr_python import cel
+from tests.bench.events import CONDITION
+
 from headgate.common import avro
 from headgate.common.topics import Topics
-
-from tests.bench.events import CONDITION
 
 topics = Topics(prefix=os.environ["HEADGATE_KAFKA__PREFIX"])
 schema = avro.schema("RawEvent")
@@ -33,7 +33,9 @@ app = faust.App(
     web_host="127.0.0.1",
 )
 raw = app.topic(topics.raw, key_type=bytes, value_type=bytes, value_serializer="raw", key_serializer="raw")
-matched = app.topic(topics.matched, key_type=bytes, value_type=bytes, value_serializer="raw", key_serializer="raw")
+matched = app.topic(
+    topics.matched, key_type=bytes, value_type=bytes, value_serializer="raw", key_serializer="raw"
+)
 seen = app.Table("seen", partitions=topics.partitions, key_type=str, value_type=int)
 
 environment = cel.NewEnv(variables={"event": cel.Type.DYN})

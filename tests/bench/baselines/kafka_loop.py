@@ -12,10 +12,10 @@ import fastavro
 import orjson
 from cel_expr_python import cel
 from confluent_kafka import Consumer, Producer
+from tests.bench.events import CONDITION
+
 from headgate.common import avro
 from headgate.common.topics import Topics
-
-from tests.bench.events import CONDITION
 
 BATCH = 2000
 
