@@ -111,6 +111,11 @@ class Load:
         self.statuses[status] += 1
         self.seconds.append(seconds)
 
+    async def reached(self, count: int) -> None:
+        """Return when so many are answered, or a connection is lost."""
+        while sum(self.statuses.values()) < count and self.lost == 0:
+            await asyncio.sleep(0.02)
+
     def fresh(self) -> None:
         """Forget what the warm-up measured."""
         self.statuses.clear()
@@ -140,8 +145,7 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
     load.fresh()
     began = time.perf_counter()
     if options.count:
-        while sum(load.statuses.values()) < options.count and load.lost == 0:
-            await asyncio.sleep(0.02)
+        await load.reached(options.count)
     else:
         await asyncio.sleep(options.seconds)
     took = time.perf_counter() - began

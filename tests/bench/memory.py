@@ -15,9 +15,10 @@ import psutil
 from tests.bench import latency, webhook
 from tests.bench.load import SECRET
 from tests.bench.results import Result, Target
-from tests.bench.world import Prefix, Process, World
+from tests.bench.world import Prefix, World
 
 from headgate.common.embedded.ports import can_listen, free, is_open
+from headgate.common.embedded.process import Process
 from headgate.common.registry import Codec, Registry
 from headgate.common.settings import KafkaSettings, RegistrySettings
 from headgate.common.topics import Topics

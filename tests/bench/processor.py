@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from tests.bench import events
 from tests.bench.events import Load
 from tests.bench.results import Numbers, Result, Target, interleaved
-from tests.bench.world import Prefix, Process, World, cpu_seconds
+from tests.bench.world import Prefix, World, cpu_seconds
 
 from headgate.common.embedded.ports import free
+from headgate.common.embedded.process import Process
 
 NAME = "processor"
 SAMPLE_SECONDS = 0.05
@@ -80,7 +81,7 @@ def _child(world: World, name: str, command: list[str], env: dict[str, str]) -> 
 
 def _measure(
     world: World,
-    contender: contextlib.AbstractContextManager[Process] | object,
+    contender: Callable[[World, Prefix], contextlib.AbstractContextManager[Process]],
     count: int,
     *,
     decisions: bool,
@@ -90,7 +91,7 @@ def _measure(
     with world.prefix() as prefix:
         prefix.put(events.TRIGGER)
         load = events.fill(prefix, count)
-        with contender(world, prefix) as process:  # type: ignore[operator]
+        with contender(world, prefix) as process:
             return _watch(world, prefix, process, load, decisions)
 
 

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from tests.bench.load import SECRET
 from tests.bench.results import Numbers, Result, Target, interleaved
-from tests.bench.world import Prefix, Process, World, cpu_seconds
+from tests.bench.world import Prefix, World, cpu_seconds
 
 from headgate.common.embedded.ports import free, is_open
+from headgate.common.embedded.process import Process
 
 NAME = "webhook"
 CONNECTIONS = 64
@@ -91,7 +93,7 @@ def _measure(world: World, contender: Contender, seconds: int) -> Numbers:
     }
 
 
-def send(port: int, **options: float) -> dict[str, float]:
+def send(port: int, **options: float) -> dict[str, Any]:
     """One run of the load client; options as it has them."""
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
@@ -102,5 +104,5 @@ def send(port: int, **options: float) -> dict[str, float]:
     )
     if done.returncode:
         raise RuntimeError(f"the load client failed:\n{done.stderr}")
-    answer: dict[str, float] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     return answer

@@ -23,7 +23,7 @@ from headgate.common.embedded.kafka import Kafka
 from headgate.common.embedded.ports import free
 from headgate.common.embedded.process import Process
 from headgate.common.embedded.registry import SchemaRegistry
-from headgate.common.model import Stored, Trigger
+from headgate.common.model import Source, Stored, Trigger
 from headgate.common.registry import Codec, Registry
 from headgate.common.settings import KafkaSettings, RegistrySettings
 from headgate.common.topicadmin import TopicAdmin
@@ -64,14 +64,24 @@ class Prefix:
         trigger = Trigger.model_validate(yaml.safe_load(document))
         producer = Producer(self.kafka.librdkafka())
         now = time.time_ns() // 1000
-        for topic, record, kind, one in [
-            (self.topics.triggers, "TriggerRecord", "trigger", trigger),
-            *((self.topics.sources, "SourceRecord", "source", one) for one in trigger.written_sources()),
-        ]:
-            uid = fingerprints.uid(self.topics.prefix, kind, one.name)
-            stored = Stored(one.name, uid, 1, now, "bench", one)
-            producer.produce(topic, key=one.name, value=self.codec.encode(record, stored.record()))
+        stored: list[tuple[str, str, Stored[Trigger] | Stored[Source]]] = [
+            (
+                self.topics.triggers,
+                "TriggerRecord",
+                Stored(trigger.name, self._uid("trigger", trigger.name), 1, now, "bench", trigger),
+            )
+        ]
+        for source in trigger.written_sources():
+            uid = self._uid("source", source.name)
+            stored.append(
+                (self.topics.sources, "SourceRecord", Stored(source.name, uid, 1, now, "bench", source))
+            )
+        for topic, record, one in stored:
+            producer.produce(topic, key=one.name, value=self.codec.encode(record, one.record()))
         producer.flush(10)
+
+    def _uid(self, kind: str, name: str) -> str:
+        return fingerprints.uid(self.topics.prefix, kind, name)
 
 
 class World:

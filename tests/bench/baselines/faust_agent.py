@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from typing import Any, cast
 
 import fastavro
 import faust
@@ -50,7 +51,7 @@ def passes(event: dict[str, object]) -> bool:
 @app.agent(raw)
 async def process(stream: faust.StreamT[bytes]) -> None:
     async for key, value in stream.items():
-        event = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
+        event = cast(dict[str, Any], fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None))
         fingerprint = event["fingerprint"]
         if fingerprint in seen:
             continue

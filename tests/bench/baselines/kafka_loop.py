@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+from typing import Any, cast
 
 import fastavro
 import orjson
@@ -52,7 +53,7 @@ def main() -> None:
             key, value = message.key(), message.value()
             if message.error() or not isinstance(key, bytes) or not isinstance(value, bytes):
                 continue
-            event = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
+            event = cast(dict[str, Any], fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None))
             if key in seen:
                 continue
             seen.add(key)
