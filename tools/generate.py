@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from helm.schema.chart import values_schema
+
 from headgate.common import catalogue
 from headgate.common.model import Source, Trigger
 from headgate.common.topics import Topics
@@ -34,6 +36,7 @@ def files() -> Iterator[tuple[Path, str]]:
         )
         yield ROOT / f"docs/reference/providers/{provider.name}.md", _provider_page(provider)
     yield ROOT / "docs/reference/topics.md", _topics_page()
+    yield ROOT / "helm/headgate/values.schema.json", _json(f"{BY} helm/schema/chart.py", values_schema())
 
 
 def _json(comment: str, schema: dict[str, Any]) -> str:

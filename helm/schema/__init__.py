@@ -1,0 +1,1 @@
+"""What the chart's values may be, as pydantic models; `values.schema.json` is made from them."""
