@@ -59,9 +59,7 @@ def double_a_run(seen: Evidence) -> Evidence:
 
 def swap_two_runs(seen: Evidence) -> Evidence:
     first, second, *rest = seen.runs
-    return replace(
-        seen, runs=(replace(first, token=second.token), replace(second, token=first.token), *rest)
-    )
+    return replace(seen, runs=(replace(first, token=second.token), replace(second, token=first.token), *rest))
 
 
 def add_an_unknown_run(seen: Evidence) -> Evidence:

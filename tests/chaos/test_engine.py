@@ -72,7 +72,9 @@ async def test_an_existing_run_is_a_conflict_when_asked_for(engine: TestClient) 
     assert [await post(engine, "r1", token="a"), await post(engine, "r1", token="a")] == [200, 409]
 
 
-async def test_a_refused_body_starts_only_after_its_cause_is_fixed(engine: TestClient, database: Path) -> None:  # type: ignore[type-arg]
+async def test_a_refused_body_starts_only_after_its_cause_is_fixed(
+    engine: TestClient, database: Path
+) -> None:  # type: ignore[type-arg]
     assert await post(engine, "r1", token="a", refuse=True) == 400
     assert rows(database, "runs") == []
     await engine.put("/faults", json={"accept_refused": True})

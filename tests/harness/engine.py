@@ -71,7 +71,9 @@ class Ledger:
         now = time.monotonic_ns()
         row = (run_id, token, now, hashlib.sha256(body).hexdigest(), answer)
         self._db.execute("BEGIN")
-        self._db.execute("INSERT INTO attempts (run_id, token, at_ns, body_sha, answer) VALUES (?,?,?,?,?)", row)
+        self._db.execute(
+            "INSERT INTO attempts (run_id, token, at_ns, body_sha, answer) VALUES (?,?,?,?,?)", row
+        )
         started = 0
         if start:
             insert = "INSERT OR IGNORE INTO runs VALUES (?,?,?)"
