@@ -96,7 +96,7 @@ class Engine:
         run_id = request.headers.get("Idempotency-Key", "")
         asked: dict[str, Any] = await request.json()
         token = str(asked.get("token", ""))
-        if asked.get("refuse") and not self.faults.accept_refused:
+        if str(asked.get("refuse", "")).lower() == "true" and not self.faults.accept_refused:
             self.ledger.attempt(run_id, token, body, "400", start=False)
             return web.json_response({"error": "this body is refused for good"}, status=400)
         fault = self.faults.draw(run_id, self.ledger.attempts_of(run_id))
