@@ -146,3 +146,13 @@ class Producers:
         said: Type = "info" if error else "ok"
         self._history.write("foreign", "produce", said, seq, note=str(error or ""))
         return message
+
+
+def fingerprint_of(seed: int, event: Planned) -> str:
+    """Whose identity an event must get: <provider family>/<source>:<the sender's own id>."""
+    mark = token(seed, event.origin)
+    if event.door is Door.GITHUB:
+        return f"github/gh:{mark}"
+    if event.door is Door.GENERIC:
+        return f"generic/plain:{mark}"
+    return foreign_fingerprint(event, mark, data_of(seed, event))
