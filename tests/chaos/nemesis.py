@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.harness.history import History
 from tests.harness.pipeline import MODULES, Pipeline
@@ -58,7 +59,7 @@ class Nemesis:
         finally:
             self.held.discard(child.name)
 
-    def note(self, what: str, **more: object) -> None:
+    def note(self, what: str, **more: Any) -> None:
         self.history.write("nemesis", what, "info", **more)
 
     async def kill(self, child: Child, down: float = 0.0) -> None:
@@ -76,7 +77,9 @@ class Nemesis:
         await self.pipeline.ready([child.name])
         self.recoveries.append(time.monotonic() - began)
 
-    async def random_kills(self, victims: Sequence[Child], stop: asyncio.Event, pause: tuple[float, float]) -> None:
+    async def random_kills(
+        self, victims: Sequence[Child], stop: asyncio.Event, pause: tuple[float, float]
+    ) -> None:
         """One victim after the other until `stop`, pauses and down times drawn."""
         while not stop.is_set():
             try:

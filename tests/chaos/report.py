@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
 from tests.chaos.scenario import Round, Scenario
 from tests.harness.checker import Verdict
 from tests.harness.evidence import Evidence
@@ -114,13 +113,17 @@ def _plain(value: object) -> object:
 
 
 def commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() or "unknown"
 
 
 def write(path: Path, results: Sequence[Result], **about: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    totals = {name: sum(getattr(one, name) for one in results) for name in ("events", "accepted", "runs", "kills")}
+    totals = {
+        name: sum(getattr(one, name) for one in results) for name in ("events", "accepted", "runs", "kills")
+    }
     broken = {name: sum(one.count(name) for one in results) for name in ("lost", "doubled", "phantom")}
     bound = {"upper_bound_95": 3 / totals["accepted"] if totals["accepted"] else None}
     rows = [asdict(one) for one in results]
@@ -128,10 +131,27 @@ def write(path: Path, results: Sequence[Result], **about: Any) -> None:
     path.write_text(json.dumps(document, indent=1, default=str))
 
 
-COLUMNS = (
-    "scenario seeds events accepted runs filtered dup dlq lost doubled phantom other kills exits recovery "
-    "slowest re-emits attempts seconds"
-).split()
+COLUMNS = [
+    "scenario",
+    "seeds",
+    "events",
+    "accepted",
+    "runs",
+    "filtered",
+    "dup",
+    "dlq",
+    "lost",
+    "doubled",
+    "phantom",
+    "other",
+    "kills",
+    "exits",
+    "recovery",
+    "slowest",
+    "re-emits",
+    "attempts",
+    "seconds",
+]
 
 
 def table(results: Sequence[Result]) -> Table:
@@ -169,7 +189,11 @@ def show(results: Sequence[Result]) -> None:
     console.print(table(results))
     accepted = sum(one.accepted for one in results)
     if accepted:
-        console.print(f"accepted {accepted}; where nothing was found, at most {3 / accepted:.1e} of events (95 %)")
+        console.print(
+            f"accepted {accepted}; where nothing was found, at most {3 / accepted:.1e} of events (95 %)"
+        )
     for one in results:
         for name, found in one.findings.items():
-            console.print(f"{one.scenario} seed {one.seed}: {name}: {len(found)}, e.g. {found[0]}", markup=False)
+            console.print(
+                f"{one.scenario} seed {one.seed}: {name}: {len(found)}, e.g. {found[0]}", markup=False
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ async def nothing(_: Round) -> None:
     """No harm."""
 
 
-Step = Callable[[Round], Awaitable[None]]
+Step = Callable[[Round], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Scenario:
     """Runs when everything was handled once; then all is waited for again."""
     doors: tuple[Door, ...] = tuple(Door)
     poisons: tuple[Poison, ...] = tuple(Poison)
-    shares: Shares = Shares()
+    shares: Shares = field(default_factory=Shares)
     brokers: int = 1
     events: int = 350
     rate: float = 50.0

@@ -43,7 +43,14 @@ class Stage:
         pipeline, topics = self.pipeline, self.pipeline.topics
         try:
             await pipeline.up(self.scenario.documents(pipeline.engine_url))
-            watched = (topics.raw, topics.rekeyed, topics.matched, topics.decisions, topics.dlq, topics.cursors)
+            watched = (
+                topics.raw,
+                topics.rekeyed,
+                topics.matched,
+                topics.decisions,
+                topics.dlq,
+                topics.cursors,
+            )
             self.watched = watched
             self.reader = await asyncio.to_thread(TopicReader, self.cluster.bootstrap, watched)
             self.sampler = Sampler(self.cluster.bootstrap, pipeline.groups, pipeline.memory)
@@ -66,9 +73,7 @@ class Stage:
         load = Load(pipeline, plan, history)
         dice = random.Random(f"{seed}/nemesis")
         nemesis = Nemesis(pipeline, history, dice)
-        round_ = Round(
-            pipeline, self.reader, self.sampler, plan, history, load, nemesis, dice, events
-        )
+        round_ = Round(pipeline, self.reader, self.sampler, plan, history, load, nemesis, dice, events)
         self.reader.forget()
         self.sampler.samples.clear()
         marks = pipeline.marks()

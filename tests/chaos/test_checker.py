@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -149,7 +150,9 @@ def test_a_healthy_run_is_green_and_counts_its_silences() -> None:
 
 
 @pytest.mark.parametrize(("mutate", "names"), MUTATIONS, ids=lambda value: getattr(value, "__name__", None))
-def test_each_mutation_turns_red_by_its_right_name(mutate, names) -> None:  # type: ignore[no-untyped-def]
+def test_each_mutation_turns_red_by_its_right_name(
+    mutate: Callable[[Evidence], Evidence], names: set[str]
+) -> None:
     assert set(check(mutate(healthy())).findings) == names
 
 
@@ -163,6 +166,19 @@ def test_an_event_that_was_sent_into_silence_may_stay_without_a_run() -> None:
     verdict = check(silent)
     assert verdict.good
     assert (verdict.info_run, verdict.info_not_run) == (0, 1)
+
+
+def test_what_was_healed_needs_its_dead_letter_and_its_run() -> None:
+    seen = healthy()
+    kinds = {POISON: "healed"}
+    healed = replace(
+        seen,
+        expected=tuple(replace(one, kind=kinds.get(one.token, one.kind)) for one in seen.expected),
+        runs=(*seen.runs, RunRow(f"run-{POISON}", POISON)),
+    )
+    assert check(healed).good
+    assert set(check(replace(healed, runs=seen.runs)).findings) == {"lost"}
+    assert set(check(replace(healed, dead=())).findings) == {"dlq missing"}
 
 
 def test_work_done_twice_is_counted_and_is_no_fault() -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from tests.harness.engine import Faults, application
+
+Client = TestClient[web.Request, web.Application]
 
 
 @pytest.fixture
@@ -18,12 +21,12 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def engine(database: Path) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
+async def engine(database: Path) -> AsyncIterator[Client]:
     async with TestClient(TestServer(application(database))) as client:
         yield client
 
 
-async def post(engine: TestClient, run_id: str, **body: object) -> int:  # type: ignore[type-arg]
+async def post(engine: Client, run_id: str, **body: object) -> int:
     async with engine.post("/runs", json=body, headers={"Idempotency-Key": run_id}) as answer:
         return answer.status
 
@@ -33,13 +36,13 @@ def rows(database: Path, table: str) -> list[tuple[object, ...]]:
         return db.execute(f"SELECT run_id, token FROM {table}").fetchall()
 
 
-async def test_two_starts_of_one_run_are_two_attempts_and_one_run(engine: TestClient, database: Path) -> None:  # type: ignore[type-arg]
+async def test_two_starts_of_one_run_are_two_attempts_and_one_run(engine: Client, database: Path) -> None:
     assert [await post(engine, "r1", token="a"), await post(engine, "r1", token="a")] == [200, 200]
     assert rows(database, "attempts") == [("r1", "a"), ("r1", "a")]
     assert rows(database, "runs") == [("r1", "a")]
 
 
-async def test_a_dropped_reply_has_started_the_run(engine: TestClient, database: Path) -> None:  # type: ignore[type-arg]
+async def test_a_dropped_reply_has_started_the_run(engine: Client, database: Path) -> None:
     await engine.put("/faults", json={"drop_reply": 1.0})
     with pytest.raises(aiohttp.ClientError):
         await post(engine, "r1", token="a")
@@ -56,7 +59,7 @@ async def test_a_dropped_reply_has_started_the_run(engine: TestClient, database:
     ],
 )
 async def test_each_fault_answers_and_starts_as_named(
-    engine: TestClient,  # type: ignore[type-arg]
+    engine: Client,
     database: Path,
     faults: dict[str, float],
     status: int,
@@ -67,14 +70,12 @@ async def test_each_fault_answers_and_starts_as_named(
     assert len(rows(database, "runs")) == started
 
 
-async def test_an_existing_run_is_a_conflict_when_asked_for(engine: TestClient) -> None:  # type: ignore[type-arg]
+async def test_an_existing_run_is_a_conflict_when_asked_for(engine: Client) -> None:
     await engine.put("/faults", json={"conflict": True})
     assert [await post(engine, "r1", token="a"), await post(engine, "r1", token="a")] == [200, 409]
 
 
-async def test_a_refused_body_starts_only_after_its_cause_is_fixed(
-    engine: TestClient, database: Path
-) -> None:  # type: ignore[type-arg]
+async def test_a_refused_body_starts_only_after_its_cause_is_fixed(engine: Client, database: Path) -> None:
     assert await post(engine, "r1", token="a", refuse=True) == 400
     assert rows(database, "runs") == []
     await engine.put("/faults", json={"accept_refused": True})

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from tests.harness.evidence import Evidence
 
+DEADLY = ("poison", "healed")
+"""Kinds that must be dead-lettered; what is healed later must have its run as well."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -45,7 +48,7 @@ def lost(seen: Evidence) -> Iterator[str]:
     ran = {row.token for row in seen.runs}
     dead = {letter.token for letter in seen.dead}
     for one in seen.expected:
-        ended = {"new": ran, "filtered": seen.filtered, "poison": dead}[one.kind]
+        ended = {"new": ran, "filtered": seen.filtered, "poison": dead, "healed": ran}[one.kind]
         if one.token in seen.accepted and one.token not in ended:
             yield one.token
 
@@ -74,7 +77,7 @@ def doubled(seen: Evidence) -> Iterator[str]:
 
 def leaked(seen: Evidence) -> Iterator[str]:
     """A run of what was refused at the door, by the condition, or as poison."""
-    forbidden = {one.token for one in seen.expected if one.kind != "new"} | seen.refused
+    forbidden = {one.token for one in seen.expected if one.kind in ("filtered", "poison")} | seen.refused
     yield from (row.token for row in seen.runs if row.token in forbidden)
 
 
@@ -82,13 +85,13 @@ def dlq_missing(seen: Evidence) -> Iterator[str]:
     """Poison that was accepted and is not in the dead-letter topic."""
     dead = {letter.token for letter in seen.dead}
     for one in seen.expected:
-        if one.kind == "poison" and one.token in seen.accepted and one.token not in dead:
+        if one.kind in DEADLY and one.token in seen.accepted and one.token not in dead:
             yield one.token
 
 
 def dlq_unexpected(seen: Evidence) -> Iterator[str]:
     """A dead letter of something that is not poison."""
-    poison = {one.token for one in seen.expected if one.kind == "poison"}
+    poison = {one.token for one in seen.expected if one.kind in DEADLY}
     for letter in seen.dead:
         if letter.token not in poison:
             yield f"{letter.token} at {letter.origin}: {letter.reason}"

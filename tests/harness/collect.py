@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.harness import ids
 from tests.harness.decoding import Decoder
@@ -21,9 +22,8 @@ from tests.harness.evidence import (
 from tests.harness.history import promises, read
 from tests.harness.observers import Record, Sampler, TopicReader
 from tests.harness.pipeline import TRIGGER, Pipeline
-from tests.harness.plan import Kind, Plan, find_token, token
+from tests.harness.plan import Kind, Plan, Poison, find_token, token
 from tests.harness.senders import body_of, fingerprint_of
-from pathlib import Path
 
 WEBHOOK = "webhook"
 """Stands for a topic in the coordinates of what ingest dead-letters: it never stood on one."""
@@ -38,6 +38,8 @@ class Extra:
     originals: Mapping[Coordinates, str] = field(default_factory=dict)
     cursors: tuple[CursorSeen, ...] = ()
     served: tuple[Served, ...] = ()
+    healed: frozenset[Poison] = frozenset()
+    """Poison whose cause was removed, and that was replayed."""
 
 
 def collect(
@@ -66,6 +68,8 @@ def collect(
             continue
         fingerprint, mark = fingerprint_of(plan.seed, event), token(plan.seed, event.origin)
         kind = "new" if event.kind is Kind.DUPLICATE else event.kind.value
+        if event.poison in extra.healed:
+            kind = "healed"
         expected.append(Expected(mark, kind, ids.run_id(pipeline.prefix, TRIGGER, fingerprint)))
         marks_of[fingerprint] = mark
         if event.door.webhook:
@@ -110,13 +114,13 @@ def _matched(records: Iterable[Record], decoder: Decoder) -> Iterable[Matched]:
 
 
 def _letter(record: Record) -> DeadLetter:
-    found = find_token(record.value)
+    found = find_token(record.value) or find_token(record.key)
     stage = record.header("headgate.stage")
     topic = record.header("__connect.errors.topic")
     origin: Coordinates | None = None
     if topic:
         partition, offset = (record.header(f"__connect.errors.{name}") for name in ("partition", "offset"))
-        origin = (topic, int(partition or -1), int(offset or -1))
+        origin = (topic, int(partition or "-1"), int(offset or "-1"))
     elif found and stage == "ingest":
         origin = (WEBHOOK, 0, found[1])
     mark = token(*found) if found else None

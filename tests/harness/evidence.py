@@ -14,7 +14,8 @@ class Expected:
 
     token: str
     kind: str
-    """`new`, `filtered` or `poison`: what every sighting of it must come to."""
+    """What every sighting of it must come to: `new` a run, `filtered` a decision that says so, `poison` a dead
+    letter, `healed` a dead letter and then, replayed, a run."""
     run_id: str
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import struct
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-
 from tests.harness.plan import Door, Planned, Poison
 
 SCHEMA = fastavro.parse_schema(
@@ -86,3 +86,10 @@ def foreign_record(event: Planned, mark: str, data: dict[str, Any], avro_id: int
     if event.door is Door.AVRO:
         return Foreign(framed(avro_id, avro_body(raw_event(mark, data))))
     return plain(data)
+
+
+def foreign_fingerprint(event: Planned, mark: str, data: dict[str, Any]) -> str:
+    """CloudEvents name themselves by source and id; plain JSON is what it says."""
+    if event.door is Door.JSON:
+        return "events/json:" + hashlib.sha256(plain(data).value or b"").hexdigest()
+    return f"events/{SOURCE}:{mark}"

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import aiohttp
-
 from tests.harness.history import History
 from tests.harness.pipeline import Pipeline
 from tests.harness.plan import Plan

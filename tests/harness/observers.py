@@ -13,16 +13,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
+    Message,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-
 from tests.harness.evidence import Coordinates, OffsetSample
 
 
@@ -108,17 +109,17 @@ class TopicReader:
             with self._lock:
                 for message in messages:
                     if message.error() is None:
-                        record = Record(
-                            message.topic(),
-                            message.partition(),
-                            message.offset(),
-                            message.timestamp()[1],
-                            message.key(),
-                            message.value(),
-                            tuple(message.headers() or ()),
-                        )
+                        record = _record(message)
                         self._records[record.topic].append(record)
                         self._next[record.topic, record.partition] = record.offset + 1
+
+
+def _record(message: Message) -> Record:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None and partition is not None and offset is not None
+    headers: Any = message.headers() or ()
+    key, value = cast(bytes | None, message.key()), cast(bytes | None, message.value())
+    return Record(topic, partition, offset, message.timestamp()[1], key, value, tuple(headers))
 
 
 class Offsets:

@@ -11,18 +11,17 @@ from typing import Any
 
 import aiohttp
 import yaml
-from headgate.common.registry import Registry
-from headgate.common.settings import KafkaSettings, RegistrySettings
-from headgate.common.topicadmin import TopicAdmin
-from headgate.common.topics import Topics
-
 from tests.harness.cluster import Cluster
 from tests.harness.evidence import RunRow
-from tests.harness.foreign import SOURCE
 from tests.harness.observers import Offsets
 from tests.harness.processes import Child, module
 from tests.harness.senders import SECRETS
 from tests.harness.waiting import until
+
+from headgate.common.registry import Registry
+from headgate.common.settings import KafkaSettings, RegistrySettings
+from headgate.common.topicadmin import TopicAdmin
+from headgate.common.topics import Topics
 
 TRIGGER = "chaos"
 MODULES = {
@@ -74,7 +73,7 @@ class Pipeline:
         port = self.cluster.ports + 100 + 20 * list(MODULES).index(kind) + number
         own = {
             "HEADGATE_HEALTH_PORT": str(port),
-            "HEADGATE_PORT": str(port + 10),
+            "HEADGATE_WEBHOOK_PORT": str(port + 10),
             "HEADGATE_STATE_DIR": str(self.home / "state" / name),
         }
         if kind == "processor":
@@ -129,7 +128,9 @@ class Pipeline:
         )
         out, err = await process.communicate(text.encode())
         if check and process.returncode != 0:
-            raise AssertionError(f"headgate {' '.join(arguments)}: {process.returncode}\n{err.decode()}{out.decode()}")
+            raise AssertionError(
+                f"headgate {' '.join(arguments)}: {process.returncode}\n{err.decode()}{out.decode()}"
+            )
         return out.decode()
 
     async def ready(
@@ -170,9 +171,9 @@ class Pipeline:
 
     async def faults(self, **faults: Any) -> None:
         """Tell the engine how to misbehave; nothing said means not at all."""
-        async with aiohttp.ClientSession() as session:
-            async with session.put(f"{self.engine_url}/faults", json=faults) as answer:
-                answer.raise_for_status()
+        url = f"{self.engine_url}/faults"
+        async with aiohttp.ClientSession() as session, session.put(url, json=faults) as answer:
+            answer.raise_for_status()
 
     def lag(self) -> int:
         """How many records wait: for the processor, then for the runner."""
@@ -192,7 +193,10 @@ class Pipeline:
 
     def runs(self, after: int = 0) -> list[RunRow]:
         """The engine's runs, oldest first, from a row number on."""
-        return [RunRow(*row) for row in self._query("SELECT run_id, token, at_ns FROM runs WHERE rowid > ?", after)]
+        return [
+            RunRow(*row)
+            for row in self._query("SELECT run_id, token, at_ns FROM runs WHERE rowid > ?", after)
+        ]
 
     def attempts(self, after: int = 0) -> list[tuple[str, int]]:
         return list(self._query("SELECT run_id, at_ns FROM attempts WHERE n > ?", after))
@@ -222,13 +226,18 @@ class Pipeline:
             "HEADGATE_KAFKA__REPLICATION": str(self.cluster.replication),
             "HEADGATE_REGISTRY__URL": self.cluster.registry.url,
             "HEADGATE_HEALTH_HOST": "127.0.0.1",
+            "HEADGATE_RUNNER__RETRY_BASE_SECONDS": "0.2",
+            "HEADGATE_RUNNER__RETRY_CAP_SECONDS": "2",
+            "HEADGATE_EGRESS_ALLOW": '["127.0.0.0/8"]',
             "PYTHONUNBUFFERED": "1",
             "FAILPOINT": "",
             **SECRETS,
         }
 
 
-def documents(engine_url: str, *, sources: Sequence[Mapping[str, Any]] = (), **more: Any) -> list[dict[str, Any]]:
+def documents(
+    engine_url: str, *, sources: Sequence[Mapping[str, Any]] = (), **more: Any
+) -> list[dict[str, Any]]:
     """The trigger under test, on a GitHub webhook, a generic one and what other programs produce."""
     default = [
         {
@@ -245,7 +254,7 @@ def documents(engine_url: str, *, sources: Sequence[Mapping[str, Any]] = (), **m
                 "event_id_header": "X-Event-Id",
             },
         },
-        {"provider": "events", "match": {"source": SOURCE.split("/")[0] + "/*"}},
+        {"provider": "events"},
     ]
     body = {"token": "{{ event.data.token }}", "refuse": "{{ event.data.refuse }}"}
     return [
@@ -256,7 +265,7 @@ def documents(engine_url: str, *, sources: Sequence[Mapping[str, Any]] = (), **m
             "sources": list(sources) or default,
             "when": "event.data.grade > 2",
             "action": {"http": {"url": f"{engine_url}/runs", "body": body, "timeout": "3s"}},
-            "policy": {"retry": {"attempts": 8}},
+            "policy": {"retry": {"attempts": 30}},
             **more,
         }
     ]

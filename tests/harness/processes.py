@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
+
 from headgate.common.embedded.process import Process
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import aiohttp
 from confluent_kafka import KafkaError, Message, Producer
-
-from tests.harness.foreign import Foreign, foreign_record
+from tests.harness.foreign import Foreign, foreign_fingerprint, foreign_record
 from tests.harness.history import History, Type
 from tests.harness.plan import Door, Plan, Planned, Poison, token
 
@@ -90,7 +89,7 @@ class Webhooks:
                 return
             await asyncio.sleep(RETRY_SECONDS * attempt)
 
-    async def post(self, seq: int, url: str, headers: dict[str, str], body: bytes) -> Type:
+    async def post(self, seq: int | None, url: str, headers: dict[str, str], body: bytes) -> Type:
         self._history.write("load", "post", "invoke", seq, url=url)
         status, note = 0, ""
         try:
@@ -128,7 +127,7 @@ class Producers:
         )
         await self.produce(event.seq, record)
 
-    async def produce(self, seq: int, record: Foreign) -> Message:
+    async def produce(self, seq: int | None, record: Foreign) -> Message:
         """Produce one record and wait for the broker's ack."""
         done: asyncio.Future[tuple[KafkaError | None, Message]] = self._loop.create_future()
 
@@ -137,7 +136,11 @@ class Producers:
 
         self._history.write("foreign", "produce", "invoke", seq)
         self._producer.produce(
-            self._topic, value=record.value, key=record.key, headers=record.headers, on_delivery=delivered
+            self._topic,
+            value=record.value,
+            key=record.key,
+            headers=list(record.headers),
+            on_delivery=delivered,
         )
         while not done.done():
             self._producer.poll(0)

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from headgate.common.embedded.kafka import Broker
 from tests.chaos.scenario import Round, Scenario
+
+from headgate.common.embedded.kafka import Broker
 
 
 async def kill_and_restart(round_: Round, brokers: list[Broker], down: float) -> None:

@@ -22,5 +22,11 @@ async def disturb(round_: Round) -> None:
 
 
 SCENARIO = Scenario(
-    "F6", "a broker is paused and wakes up", disturb, brokers=3, own_cluster=True, rate=30.0, drain_seconds=120
+    "F6",
+    "a broker is paused and wakes up",
+    disturb,
+    brokers=3,
+    own_cluster=True,
+    rate=30.0,
+    drain_seconds=120,
 )

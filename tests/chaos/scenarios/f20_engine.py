@@ -18,4 +18,6 @@ async def more_asked_than_started(round_: Round) -> None:
         round_.broken("no fault", f"{asked} attempts for {started} runs")
 
 
-SCENARIO = Scenario("F20", "an engine that misbehaves", disturb, after=more_asked_than_started, once_each=True)
+SCENARIO = Scenario(
+    "F20", "an engine that misbehaves", disturb, after=more_asked_than_started, once_each=True
+)
