@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -116,9 +116,10 @@ class TopicReader:
 
 def _record(message: Message) -> Record:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None and offset is not None
+    assert topic is not None and partition is not None
+    assert offset is not None
     headers: Any = message.headers() or ()
-    key, value = cast(bytes | None, message.key()), cast(bytes | None, message.value())
+    key, value = message.key(), message.value()
     return Record(topic, partition, offset, message.timestamp()[1], key, value, tuple(headers))
 
 

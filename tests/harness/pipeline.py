@@ -110,7 +110,7 @@ class Pipeline:
         problems = [finding for finding in TopicAdmin(kafka).apply(self.topics) if finding.is_problem]
         assert not problems, problems
         registry = Registry(RegistrySettings(url=self.cluster.registry.url))
-        self.raw_schema_id = registry.install(self.topics)["RawEvent"]
+        self.raw_schema_id = registry.install(self.topics)[self.topics.raw]
         registry.close()
 
     async def apply(self, documents: Sequence[Mapping[str, Any]]) -> None:
