@@ -116,7 +116,8 @@ class TopicReader:
 
 def _record(message: Message) -> Record:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None
+    assert topic is not None
+    assert partition is not None
     assert offset is not None
     headers: Any = message.headers() or ()
     key, value = message.key(), message.value()

@@ -256,7 +256,7 @@ def documents(
         },
         {"provider": "events"},
     ]
-    body = {"token": "{{ event.data.token }}", "refuse": "{{ event.data.refuse }}"}
+    body = {"token": "{{ event.data.token }}", "refuse": "{{ event.data.refuse | default(false) }}"}
     return [
         {
             "apiVersion": "headgate/v1",
