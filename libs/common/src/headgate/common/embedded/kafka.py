@@ -91,7 +91,7 @@ class Broker:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
         if (self._data / "meta.properties").exists():
             return
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._config)]
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._config)]
         done = subprocess.run([*self._java, *tool], capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             raise ProcessFailed(f"Kafka could not format {self._data}:\n{done.stdout}{done.stderr}")

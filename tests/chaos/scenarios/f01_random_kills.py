@@ -1,0 +1,22 @@
+"""F1: kill -9 of each service at random."""
+
+import asyncio
+
+from tests.chaos.scenario import Round, Scenario
+
+KILLING_SECONDS = 14.0
+
+
+async def disturb(round_: Round) -> None:
+    """One killer a kind, each with its own pauses; a second of peace at the end."""
+    stop = asyncio.Event()
+    kinds = ("ingest", "processor", "runner")
+    async with asyncio.TaskGroup() as killers:
+        for kind in kinds:
+            victims = round_.services(kind)
+            killers.create_task(round_.nemesis.random_kills(victims, stop, pause=(2, 6)))
+        await asyncio.sleep(KILLING_SECONDS)
+        stop.set()
+
+
+SCENARIO = Scenario("F1", "kill -9 of each service at random", disturb)

@@ -1,0 +1,29 @@
+"""F2: every service ends itself at each of its named points in turn. This is what finds ordering bugs."""
+
+import asyncio
+
+from tests.chaos.nemesis import failpoints
+from tests.chaos.scenario import Round, Scenario
+
+REPLICAS = {"ingest": 2, "processor": 1, "runner": 1}
+"""One processor and one runner: the armed process sees every event, so that every point is reached."""
+
+
+async def disturb(round_: Round) -> None:
+    """The services die side by side, the points of one service one after the other."""
+
+    async def visit(kind: str) -> None:
+        points = failpoints(kind)
+        round_.dice.shuffle(points)
+        for point in points:
+            victim = round_.services(kind)[0]
+            nth = round_.dice.randint(1, 3)
+            if not await round_.nemesis.die_at(victim, point, nth):
+                round_.broken("fail point not reached", f"{victim.name}: {point}:{nth}")
+
+    async with asyncio.TaskGroup() as visits:
+        for kind in REPLICAS:
+            visits.create_task(visit(kind))
+
+
+SCENARIO = Scenario("F2", "kill -9 at every named point", disturb, replicas=REPLICAS, rate=40.0)

@@ -1,0 +1,140 @@
+"""A scenario on stage: one pipeline, and one round after the other, each with its own seed and verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from pathlib import Path
+
+from tests.chaos.nemesis import Nemesis
+from tests.chaos.report import Result, keep_evidence, measure
+from tests.chaos.scenario import Round, Scenario
+from tests.harness.checker import check
+from tests.harness.cluster import Cluster
+from tests.harness.collect import collect
+from tests.harness.history import History
+from tests.harness.load import Load
+from tests.harness.observers import Sampler, TopicReader
+from tests.harness.pipeline import Pipeline
+from tests.harness.plan import Plan
+from tests.harness.waiting import Missed, until
+
+
+class Stage:
+    """`async with Stage(...) as stage: await stage.play(seed)`"""
+
+    def __init__(self, cluster: Cluster, scenario: Scenario, prefix: str, home: Path, reports: Path) -> None:
+        self.cluster = cluster
+        self.scenario = scenario
+        self.reports = reports
+        self.pipeline = Pipeline(
+            cluster,
+            prefix,
+            home,
+            scenario.replicas,
+            scenario.launchers,
+            scenario.settings,
+        )
+        self._home = home
+
+    async def __aenter__(self) -> Stage:
+        pipeline, topics = self.pipeline, self.pipeline.topics
+        try:
+            await pipeline.up(self.scenario.documents(pipeline.engine_url))
+            watched = (
+                topics.raw,
+                topics.rekeyed,
+                topics.matched,
+                topics.decisions,
+                topics.dlq,
+                topics.cursors,
+            )
+            self.watched = watched
+            self.reader = await asyncio.to_thread(TopicReader, self.cluster.bootstrap, watched)
+            self.sampler = Sampler(self.cluster.bootstrap, pipeline.groups, pipeline.memory)
+        except BaseException:
+            pipeline.down()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.sampler.close)
+        await asyncio.to_thread(self.reader.close)
+        await asyncio.to_thread(self.pipeline.down)
+
+    async def play(self, seed: int, events: int) -> Result:
+        """One round. A missed deadline is a finding ("not live"), not an exception."""
+        scenario, pipeline = self.scenario, self.pipeline
+        began = time.monotonic()
+        history = History(self._home / f"history-{seed}.jsonl")
+        plan = Plan(seed, scenario.doors, scenario.shares, scenario.poisons)
+        load = Load(pipeline, plan, history)
+        dice = random.Random(f"{seed}/nemesis")
+        nemesis = Nemesis(pipeline, history, dice)
+        round_ = Round(pipeline, self.reader, self.sampler, plan, history, load, nemesis, dice, events)
+        self.reader.forget()
+        self.sampler.samples.clear()
+        marks = pipeline.marks()
+        supervisor = asyncio.create_task(self._supervise(nemesis))
+        try:
+            await self._act(round_)
+            for step in (None, scenario.after):
+                if step is not None:
+                    await step(round_)
+                round_.figures["drained_after"] = await self._settle()
+        except (Missed, AssertionError) as problem:
+            round_.broken("not live", str(problem)[:2000])
+        finally:
+            supervisor.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await supervisor
+        history.close()
+        evidence = await asyncio.to_thread(
+            collect,
+            pipeline,
+            self.reader,
+            self.sampler,
+            plan,
+            history.path,
+            marks,
+            once_each=scenario.once_each,
+            extra=round_.extra,
+        )
+        verdict = check(evidence)
+        result = measure(round_, scenario, evidence, verdict, time.monotonic() - began)
+        if not result.good:
+            keep_evidence(self.reports, result, evidence, round_)
+        return result
+
+    async def _act(self, round_: Round) -> None:
+        """Send and harm at the same time; then heal."""
+        harm = asyncio.create_task(self.scenario.disturb(round_))
+        try:
+            await round_.load.run(round_.events, self.scenario.rate, lambda: not harm.done())
+            await harm
+        finally:
+            harm.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await harm
+
+    async def _settle(self) -> float:
+        """Everything runs, nothing waits, and the observers have read it all."""
+        pipeline = self.pipeline
+        await pipeline.heal()
+        took = await pipeline.drained(self.scenario.drain_seconds)
+        ends = await asyncio.to_thread(pipeline.offsets.ends, self.watched)
+        await until("the observers have read everything", lambda: self.reader.at(ends), seconds=30)
+        await asyncio.to_thread(self.sampler.sample)
+        return took
+
+    async def _supervise(self, nemesis: Nemesis) -> None:
+        """What Kubernetes does: a service that ends by itself is started again, and it is noted."""
+        while True:
+            await asyncio.sleep(0.5)
+            for child in self.pipeline.services.values():
+                if child.name not in nemesis.held and not child.running and child.starts:
+                    nemesis.exits.append(f"{child.name} ended with {child.exit_code}")
+                    nemesis.note("ended", victim=child.name, code=child.exit_code)
+                    child.start()
