@@ -50,7 +50,7 @@ class Loaded:
 class _Loader(yaml.SafeLoader):
     """SafeLoader with JSON's scalars: true/false, numbers, null; everything else is text."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's name
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
 
 for _tag, _pattern, _first in (

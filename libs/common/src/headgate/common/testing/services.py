@@ -106,11 +106,11 @@ class Outside:
             found = []
             while left:
                 for message in consumer.consume(500, 0.1):
-                    where, error = message.partition(), message.error()
+                    where, error = message.partition() or 0, message.error()
                     if error is None:
                         key, value = message.key() or b"", message.value()
                         found.append(
-                            (where, message.offset(), bytes(key).decode(), value, message.timestamp()[1])
+                            (where, message.offset() or 0, bytes(key).decode(), value, message.timestamp()[1])
                         )
                     elif error.code() == KafkaError._PARTITION_EOF:
                         left.discard(where)

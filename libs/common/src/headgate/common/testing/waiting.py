@@ -13,7 +13,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 20, what: str =
     """Return as soon as `condition` is true; AssertionError when it is not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"  # noqa: S101
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"
         time.sleep(PAUSE_SECONDS)
 
 
@@ -21,5 +21,5 @@ async def until(condition: Callable[[], object], seconds: float = 20, what: str 
     """`wait_until` for coroutines."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"  # noqa: S101
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"
         await asyncio.sleep(PAUSE_SECONDS)

@@ -99,7 +99,6 @@ def report(story: Story, screen: Screen) -> int:
 def _apply(kafka: KafkaSettings, registry: RegistrySettings) -> str:
     from headgate.common.control.apply import apply, read
     from headgate.common.control.connection import Connection
-
     from headgate.common.settings import ServiceSettings
 
     settings = ServiceSettings().model_copy(update={"kafka": kafka, "registry": registry})

@@ -174,7 +174,7 @@ async def end(processes: Sequence[Process], seconds: float) -> None:
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + seconds
-    while any(process.running for process in processes) and time.monotonic() < deadline:  # noqa: ASYNC110
+    while any(process.running for process in processes) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
         await asyncio.sleep(0.05)
     for process in processes:
