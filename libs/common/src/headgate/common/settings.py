@@ -23,13 +23,23 @@ class KafkaSettings(BaseModel):
             description="First part of every topic and group name; a tenant or a stage can have its own.",
         ),
     ] = "headgate"
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    ssl_ca_location: Path | None = None
-    ssl_certificate_location: Path | None = None
-    ssl_key_location: Path | None = None
+    security_protocol: Annotated[
+        Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
+        Field(description="How to talk to the brokers."),
+    ] = "PLAINTEXT"
+    sasl_mechanism: Annotated[
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None,
+        Field(description="How to log in, with SASL."),
+    ] = None
+    sasl_username: Annotated[str | None, Field(description="User, with SASL.")] = None
+    sasl_password: Annotated[SecretStr | None, Field(description="Password, with SASL.")] = None
+    ssl_ca_location: Annotated[Path | None, Field(description="CA certificates that sign the brokers'.")] = (
+        None
+    )
+    ssl_certificate_location: Annotated[
+        Path | None, Field(description="Our certificate, with mutual TLS.")
+    ] = None
+    ssl_key_location: Annotated[Path | None, Field(description="Its key.")] = None
     partitions: Annotated[
         int, Field(ge=1, le=1000, description="Partitions of the event topics; fixed once they exist.")
     ] = DEFAULT_PARTITIONS
@@ -65,9 +75,9 @@ class RegistrySettings(BaseModel):
     """How to reach the Schema Registry (any server with Confluent's API)."""
 
     url: Annotated[str, Field(description="Base URL of the API.")] = "http://127.0.0.1:8085/apis/ccompat/v7"
-    username: str | None = None
-    password: SecretStr | None = None
-    timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
+    username: Annotated[str | None, Field(description="User, where it wants one.")] = None
+    password: Annotated[SecretStr | None, Field(description="Password.")] = None
+    timeout_seconds: Annotated[float, Field(gt=0, description="How long to wait for an answer.")] = 5.0
 
 
 class ServiceSettings(BaseSettings):
@@ -78,7 +88,7 @@ class ServiceSettings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     health_host: Annotated[str, Field(description="Address of /livez, /readyz and /metrics.")] = "127.0.0.1"
-    health_port: Annotated[int, Field(ge=0, le=65535)] = 9100
+    health_port: Annotated[int, Field(ge=0, le=65535, description="Their port.")] = 9100
     state_dir: Annotated[
         Path, Field(description="Local files a service may lose: schema ids, table state.")
     ] = Path(".headgate/state")
@@ -91,5 +101,10 @@ class ServiceSettings(BaseSettings):
         """Schema ids and texts seen so far: what makes a registry outage harmless."""
         return self.state_dir / "schemas.json"
 
-    log_format: Literal["console", "json"] = "console"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Annotated[
+        Literal["console", "json"], Field(description="Log lines for people, or one JSON object a line.")
+    ] = "console"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="From which level on lines are written."),
+    ] = "info"
