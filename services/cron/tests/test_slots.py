@@ -68,7 +68,8 @@ def test_a_pace_is_kept_through_the_hour_that_comes_twice() -> None:
     st.sampled_from(sorted(NIGHTS)),
     st.lists(st.integers(0, 8 * 3600 * 1000), min_size=1, max_size=6),
 )
-@example(Cron("30 1 * * *", NEW_YORK), "autumn", [2 * 3600 * 1000 + 1800 * 1000 + 1])
+@example(Cron("30 1 * * *", NEW_YORK), "autumn", [3 * 3600 * 1000 + 600 * 1000])
+@example(Cron("0,30 2 * * *", NEW_YORK), "spring", [3600 * 1000])
 def test_restarts_at_any_instant_give_every_slot_once(slots: Slots, night: str, restarts: list[int]) -> None:
     start, end = NIGHTS[night], NIGHTS[night] + timedelta(hours=8)
     whole = between(slots, start, end)

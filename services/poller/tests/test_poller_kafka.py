@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from headgate.common.testing.services import Child, Outside, eventually
 
 pytestmark = pytest.mark.kafka
 
-BACKFILL = {"startup": {"backfill": "24h"}}
+BACKFILL: dict[str, Any] = {"startup": {"backfill": "24h"}}
 
 
 @pytest.fixture

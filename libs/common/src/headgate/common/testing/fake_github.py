@@ -5,7 +5,7 @@ Link headers whose numbers move while issues change. It fails when it is told to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -66,17 +66,22 @@ class FakeGitHub:
             return answer
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return web.json_response({"message": "Bad credentials"}, status=401, headers=date)
-        since = request.query.get("since", "")
-        size, page = int(request.query.get("per_page", "30")), int(request.query.get("page", "1"))
+        items, following = self.page(request.query)
+        headers = dict(date)
+        if following:
+            address = request.url.origin().join(request.rel_url.update_query(page=str(following)))
+            headers["Link"] = f'<{address}>; rel="next"'
+        return web.json_response(items, headers=headers)
+
+    def page(self, query: Mapping[str, str]) -> tuple[list[dict[str, Any]], int | None]:
+        """The items a request gets, and the number of the next page."""
+        size, number = int(query.get("per_page", "30")), int(query.get("page", "1"))
         found = sorted(
-            (item for item in self.issues.values() if item["updated_at"] >= since),
+            (item for item in self.issues.values() if item["updated_at"] >= query.get("since", "")),
             key=lambda item: (item["updated_at"], item["number"]),
         )
-        headers = dict(date)
-        if page * size < len(found):
-            following = request.url.origin().join(request.rel_url.update_query(page=str(page + 1)))
-            headers["Link"] = f'<{following}>; rel="next"'
-        return web.json_response(found[(page - 1) * size : page * size], headers=headers)
+        more = number * size < len(found)
+        return found[(number - 1) * size : number * size], number + 1 if more else None
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[FakeGitHub]:
