@@ -24,7 +24,7 @@ from headgate.common.model import Trigger
 from headgate.common.registry import Codec, Registry
 from headgate.common.testing.cluster import Stack
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 30.0
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -61,7 +61,9 @@ class Running:
             return 0, str(problem)
 
     def wait_ready(self) -> Running:
-        wait_until(f"the processor is ready ({self.log})", lambda: self.ready or self.process.poll() is not None)
+        wait_until(
+            f"the processor is ready ({self.log})", lambda: self.ready or self.process.poll() is not None
+        )
         assert self.process.poll() is None, self.log.read_text()
         return self
 
@@ -131,7 +133,9 @@ class World:
         """As an ingest service does it."""
         for event in events:
             value = avro.encode(avro.schema("RawEvent"), self.stack.schema_ids[self.topics.raw], event)
-            self.produce(self.topics.raw, value, event["fingerprint"], [("content-type", b"application/avro")])
+            self.produce(
+                self.topics.raw, value, event["fingerprint"], [("content-type", b"application/avro")]
+            )
         self.producer.flush(30)
 
     def produce(
@@ -165,7 +169,9 @@ class World:
             "FAILPOINT": failpoint,
         }
         with log.open("wb") as out:
-            process = subprocess.Popen([sys.executable, "-m", "headgate.processor"], env=env, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "headgate.processor"], env=env, stdout=out, stderr=out
+            )
         self.running.append(Running(process, port, log))
         return self.running[-1]
 
@@ -201,10 +207,14 @@ class World:
             consumer.close()
 
     def matched(self) -> list[dict[str, Any]]:
-        return [self.codec.decode("MatchedEvent", message.value()) for message in self.read(self.topics.matched)]
+        return [
+            self.codec.decode("MatchedEvent", message.value()) for message in self.read(self.topics.matched)
+        ]
 
     def decisions(self) -> list[dict[str, Any]]:
-        return [self.codec.decode("Decision", message.value()) for message in self.read(self.topics.decisions)]
+        return [
+            self.codec.decode("Decision", message.value()) for message in self.read(self.topics.decisions)
+        ]
 
     def letters(self) -> list[Message]:
         return self.read(self.topics.dlq)
