@@ -91,11 +91,13 @@ class World:
         self.topics = self.stack.topics
         self.registry = Registry(self.stack.registry, self.directory / "test-schemas.json")
         self.codec = Codec(self.registry, self.topics)
-        self.producer = Producer({**self.stack.kafka.librdkafka(), "linger.ms": 5, "log_level": 2})
+        self.producer = Producer(
+            {**self.stack.kafka.librdkafka(), "linger.ms": 5, "log_level": 2, "message.max.bytes": 4_000_000}
+        )
 
     # -- feeding ----------------------------------------------------------------------------------------
 
-    def trigger(self, name: str, **fields: Any) -> str:
+    def trigger(self, name: str, revision: int = 1, **fields: Any) -> str:
         """Write a trigger; returns its uid."""
         spec = {
             "metadata": {"name": name},
@@ -107,12 +109,25 @@ class World:
         record = {
             "name": name,
             "uid": uid,
-            "revision": 1,
+            "revision": revision,
             "updated_at": 0,
             "spec": Trigger.model_validate(spec).model_dump_json(by_alias=True, exclude_unset=True),
         }
         self.produce(self.topics.triggers, self.codec.encode("TriggerRecord", record), name)
         return uid
+
+    def wait_revision(self, revision: int) -> None:
+        """Until a running processor decides by this revision of a trigger on source gh."""
+
+        def seen() -> bool:
+            self.publish(self.event(f"probe-{uuid.uuid4()}"))
+            return any(
+                verdict["trigger_revision"] == revision
+                for one in self.decisions()
+                for verdict in one["verdicts"]
+            )
+
+        wait_until(f"revision {revision} is known", seen)
 
     def event(self, key: str, data: Any = None, source: str = "gh", **fields: Any) -> dict[str, Any]:
         return {
