@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headgate.common import avro, fingerprints
 from headgate.common.embedded import ports
@@ -24,7 +24,7 @@ from headgate.common.model import Trigger
 from headgate.common.registry import Codec, Registry
 from headgate.common.testing.cluster import Stack
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 100.0
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -95,6 +95,8 @@ class World:
             {**self.stack.kafka.librdkafka(), "linger.ms": 5, "log_level": 2, "message.max.bytes": 4_000_000}
         )
 
+    wait_until = staticmethod(wait_until)
+
     # -- feeding ----------------------------------------------------------------------------------------
 
     def trigger(self, name: str, revision: int = 1, **fields: Any) -> str:
@@ -158,7 +160,7 @@ class World:
         topic: str,
         value: bytes | None,
         key: str | bytes | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
+        headers: Any = None,
         **more: Any,
     ) -> None:
         self.producer.produce(topic, value, key, headers=headers or [], **more)
@@ -198,14 +200,14 @@ class World:
 
     # -- reading ----------------------------------------------------------------------------------------
 
-    def read(self, topic: str) -> list[Message]:
+    def read(self, topic: str) -> list[Any]:
         """Everything that is on a topic now."""
         consumer = Consumer(
             {**self.stack.kafka.librdkafka(), "group.id": "test", "enable.auto.commit": False, "log_level": 2,
              "auto.offset.reset": "earliest", "enable.partition.eof": False, "fetch.wait.max.ms": 20}
         )  # fmt: skip
         try:
-            found: list[Message] = []
+            found: list[Any] = []
             where = [TopicPartition(topic, number, 0) for number in range(self.topics.get(topic).partitions)]
             ends = {one.partition: consumer.get_watermark_offsets(one, timeout=10)[1] for one in where}
             consumer.assign([one for one in where if ends[one.partition]])
@@ -215,7 +217,7 @@ class World:
                 assert time.monotonic() < until, f"{topic} did not give what it holds"
                 for message in consumer.consume(1_000, 0.2):
                     assert message.error() is None
-                    at[message.partition()] = message.offset() + 1
+                    at[message.partition() or 0] = (message.offset() or 0) + 1
                     found.append(message)
             return found
         finally:
@@ -223,15 +225,17 @@ class World:
 
     def matched(self) -> list[dict[str, Any]]:
         return [
-            self.codec.decode("MatchedEvent", message.value()) for message in self.read(self.topics.matched)
+            self.codec.decode("MatchedEvent", message.value() or b"")
+            for message in self.read(self.topics.matched)
         ]
 
     def decisions(self) -> list[dict[str, Any]]:
         return [
-            self.codec.decode("Decision", message.value()) for message in self.read(self.topics.decisions)
+            self.codec.decode("Decision", message.value() or b"")
+            for message in self.read(self.topics.decisions)
         ]
 
-    def letters(self) -> list[Message]:
+    def letters(self) -> list[Any]:
         return self.read(self.topics.dlq)
 
     def wait_decisions(self, count: int) -> list[dict[str, Any]]:
@@ -239,7 +243,7 @@ class World:
         wait_until(f"there are {count} decisions", lambda: self._written(self.topics.decisions) >= count)
         return self.decisions()
 
-    def wait_letters(self, count: int) -> list[Message]:
+    def wait_letters(self, count: int) -> list[Any]:
         wait_until(f"there are {count} dead letters", lambda: self._written(self.topics.dlq) >= count)
         return self.letters()
 

@@ -13,7 +13,7 @@ from headgate.processor.decide import decide
 from headgate.processor.sightings import Sighting
 from headgate.processor.triggers import Listener, Triggers, key_of
 
-EVENT = {
+EVENT: dict[str, Any] = {
     "id": "e1",
     "fingerprint": "github/gh:1",
     "source": "gh",

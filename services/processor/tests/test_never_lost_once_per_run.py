@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,9 +37,9 @@ class Record:
     partition: int
     offset: int
     timestamp: int
-    key: bytes
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...] = ()
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 @dataclass
@@ -157,7 +158,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
     def publish(self, key: str, source: str, hours: float) -> None:
         self.clock += int(hours * HOUR)
         self.published += 1
-        event = {
+        event: dict[str, Any] = {
             "id": f"e{self.published}", "fingerprint": f"p/s:{key}", "source": source, "provider": "github-webhook",
             "type": "t", "subject": None, "occurred_at": 0, "received_at": 0, "data": "{}", "attributes": {},
         }  # fmt: skip
@@ -165,7 +166,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
         offset = len(self.disk.log)
         self.disk.log.append(Record(TOPICS.raw, 0, offset, self.clock, event["fingerprint"].encode(), value))
 
-    def batch(self, most: int) -> list[Record]:
+    def batch(self, most: int) -> Sequence[Any]:
         return self.disk.log[self.process.position : self.process.position + most]
 
     @rule(most=st.integers(1, 5), commits=st.booleans())
@@ -217,7 +218,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
         trigger's own sources, and again once its window has passed since the last that counted."""
         counted: dict[tuple[str, str], tuple[int, list[str]]] = {}
         for record in self.disk.log[:upto]:
-            event = avro.decode(avro.schema("RawEvent"), record.value)
+            event = avro.decode(avro.schema("RawEvent"), record.value or b"")
             for listener in LISTENERS:
                 if event["source"] not in listener.sources:
                     continue

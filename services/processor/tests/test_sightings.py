@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,10 +45,8 @@ def test_bytes_cut_short_are_refused_or_end_at_an_entry(
 ) -> None:
     whole = encode(sightings)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
-    try:
+    with contextlib.suppress(ValueError):
         assert decode(cut) == sightings[: len(decode(cut))]
-    except ValueError:
-        pass
 
 
 @pytest.mark.parametrize("value", [b"", b"\x02", b"\x00abc", b"1"])
