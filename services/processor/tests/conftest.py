@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headgate.common import avro, fingerprints
 from headgate.common.embedded import ports
@@ -24,7 +24,7 @@ from headgate.common.model import Trigger
 from headgate.common.registry import Codec, Registry
 from headgate.common.testing.cluster import Stack
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 100.0
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -91,11 +91,15 @@ class World:
         self.topics = self.stack.topics
         self.registry = Registry(self.stack.registry, self.directory / "test-schemas.json")
         self.codec = Codec(self.registry, self.topics)
-        self.producer = Producer({**self.stack.kafka.librdkafka(), "linger.ms": 5, "log_level": 2})
+        self.producer = Producer(
+            {**self.stack.kafka.librdkafka(), "linger.ms": 5, "log_level": 2, "message.max.bytes": 4_000_000}
+        )
+
+    wait_until = staticmethod(wait_until)
 
     # -- feeding ----------------------------------------------------------------------------------------
 
-    def trigger(self, name: str, **fields: Any) -> str:
+    def trigger(self, name: str, revision: int = 1, **fields: Any) -> str:
         """Write a trigger; returns its uid."""
         spec = {
             "metadata": {"name": name},
@@ -107,12 +111,25 @@ class World:
         record = {
             "name": name,
             "uid": uid,
-            "revision": 1,
+            "revision": revision,
             "updated_at": 0,
             "spec": Trigger.model_validate(spec).model_dump_json(by_alias=True, exclude_unset=True),
         }
         self.produce(self.topics.triggers, self.codec.encode("TriggerRecord", record), name)
         return uid
+
+    def wait_revision(self, revision: int) -> None:
+        """Until a running processor decides by this revision of a trigger on source gh."""
+
+        def seen() -> bool:
+            self.publish(self.event(f"probe-{uuid.uuid4()}"))
+            return any(
+                verdict["trigger_revision"] == revision
+                for one in self.decisions()
+                for verdict in one["verdicts"]
+            )
+
+        wait_until(f"revision {revision} is known", seen)
 
     def event(self, key: str, data: Any = None, source: str = "gh", **fields: Any) -> dict[str, Any]:
         return {
@@ -143,7 +160,7 @@ class World:
         topic: str,
         value: bytes | None,
         key: str | bytes | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
+        headers: Any = None,
         **more: Any,
     ) -> None:
         self.producer.produce(topic, value, key, headers=headers or [], **more)
@@ -183,14 +200,14 @@ class World:
 
     # -- reading ----------------------------------------------------------------------------------------
 
-    def read(self, topic: str) -> list[Message]:
+    def read(self, topic: str) -> list[Any]:
         """Everything that is on a topic now."""
         consumer = Consumer(
             {**self.stack.kafka.librdkafka(), "group.id": "test", "enable.auto.commit": False, "log_level": 2,
              "auto.offset.reset": "earliest", "enable.partition.eof": False, "fetch.wait.max.ms": 20}
         )  # fmt: skip
         try:
-            found: list[Message] = []
+            found: list[Any] = []
             where = [TopicPartition(topic, number, 0) for number in range(self.topics.get(topic).partitions)]
             ends = {one.partition: consumer.get_watermark_offsets(one, timeout=10)[1] for one in where}
             consumer.assign([one for one in where if ends[one.partition]])
@@ -200,7 +217,7 @@ class World:
                 assert time.monotonic() < until, f"{topic} did not give what it holds"
                 for message in consumer.consume(1_000, 0.2):
                     assert message.error() is None
-                    at[message.partition()] = message.offset() + 1
+                    at[message.partition() or 0] = (message.offset() or 0) + 1
                     found.append(message)
             return found
         finally:
@@ -208,15 +225,17 @@ class World:
 
     def matched(self) -> list[dict[str, Any]]:
         return [
-            self.codec.decode("MatchedEvent", message.value()) for message in self.read(self.topics.matched)
+            self.codec.decode("MatchedEvent", message.value() or b"")
+            for message in self.read(self.topics.matched)
         ]
 
     def decisions(self) -> list[dict[str, Any]]:
         return [
-            self.codec.decode("Decision", message.value()) for message in self.read(self.topics.decisions)
+            self.codec.decode("Decision", message.value() or b"")
+            for message in self.read(self.topics.decisions)
         ]
 
-    def letters(self) -> list[Message]:
+    def letters(self) -> list[Any]:
         return self.read(self.topics.dlq)
 
     def wait_decisions(self, count: int) -> list[dict[str, Any]]:
@@ -224,7 +243,7 @@ class World:
         wait_until(f"there are {count} decisions", lambda: self._written(self.topics.decisions) >= count)
         return self.decisions()
 
-    def wait_letters(self, count: int) -> list[Message]:
+    def wait_letters(self, count: int) -> list[Any]:
         wait_until(f"there are {count} dead letters", lambda: self._written(self.topics.dlq) >= count)
         return self.letters()
 

@@ -2,23 +2,195 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.kafka
+from headgate.common import deadletter, fingerprints
+from headgate.common.failpoints import EXIT_CODE
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+MIB = 1_048_576
 
 
 def test_one_event_becomes_one_matched_record_and_its_repeat_a_duplicate(world: Any) -> None:
     uid = world.trigger("t", when="event.data.n == 1")
     world.start().wait_ready()
-    world.publish(world.event("a"), world.event("a"), world.event("b", {"n": 2}))
-    decisions = world.wait_decisions(3)
-    matched = world.matched()
-    assert [(one["trigger"], one["trigger_uid"], one["event"]["fingerprint"]) for one in matched] == [
+    world.publish(
+        world.event("a"), world.event("a"), world.event("b", {"n": 2}), world.event("c", source="other")
+    )
+    decisions = {(one["fingerprint"], one["offset"]): one for one in world.wait_decisions(4)}
+    assert [(one["trigger"], one["trigger_uid"], one["event"]["fingerprint"]) for one in world.matched()] == [
         ("t", uid, "github/gh:a")
     ]
-    outcomes = sorted(one["verdicts"][0]["outcome"] for one in decisions)
-    assert outcomes == ["duplicate", "filtered", "started"]
-    filtered = next(one for one in decisions if one["verdicts"][0]["outcome"] == "filtered")
-    assert filtered["verdicts"][0]["reason"] == "`event.data.n == 1` is false: it is 2"
+    reasons = {
+        verdict["outcome"]: verdict["reason"] for one in decisions.values() for verdict in one["verdicts"]
+    }
+    assert reasons["filtered"] == "`event.data.n == 1` is false: it is 2"
+    assert reasons["duplicate"].startswith("heard of before: first seen at events.raw/")
+    assert set(reasons) == {"started", "filtered", "duplicate"}
+    unheard = next(one for one in decisions.values() if one["source"] == "other")
+    assert unheard["reason"] == "no trigger listens to source other"
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "processor.table-before-output:7",
+        "processor.output-before-flush:2",
+        "processor.flush-before-commit:2",
+        "processor.finished-before-commit:2",
+    ],
+)
+def test_killed_between_any_two_steps_it_loses_nothing_and_starts_no_second_run(
+    world: Any, point: str
+) -> None:
+    world.trigger("t")
+    first = [world.event(f"a{number}") for number in range(40)]
+    world.publish(*first)
+    killed = world.start(failpoint=point, PROCESSOR__BATCH_RECORDS="5")
+    assert killed.wait_exit() == EXIT_CODE
+    second = [world.event(f"b{number}") for number in range(40)]
+    world.publish(*second, *[{**event, "id": f"again-{event['id']}"} for event in first])
+    # Other events stand between the repeats by now; the local state of the dead process is used again.
+    world.start().wait_ready()
+    world.wait_decisions(120)
+    runs = Counter(one["event"]["fingerprint"] for one in world.matched())
+    assert set(runs) == {event["fingerprint"] for event in (*first, *second)}
+    by_run: dict[str, set[str]] = {}
+    for one in world.matched():
+        by_run.setdefault(one["event"]["fingerprint"], set()).add(one["run_id"])
+    assert all(len(ids) == 1 for ids in by_run.values())
+    assert not any(one["event"]["id"].startswith("again-") for one in world.matched())
+
+
+def test_poison_reaches_the_dead_letters_once_each_and_the_partition_goes_on(world: Any) -> None:
+    world.trigger("t")
+    avro_id = world.stack.schema_ids[world.topics.raw]
+    good = world.event("good")
+    body = world.codec.encode("RawEvent", good)[5:]
+    frame = b"\x00" + avro_id.to_bytes(4, "big")
+    kind = [("content-type", b"application/avro")]
+    poison: dict[str, tuple[bytes | None, list[tuple[str, bytes]], str]] = {
+        "bad magic": (b"\x07" + avro_id.to_bytes(4, "big") + body, kind, "undecodable"),
+        "unknown id": (b"\x00" + (987_654).to_bytes(4, "big") + body, kind, "unknown-schema"),
+        "eight byte id": (b"\x00" + avro_id.to_bytes(8, "big") + body, kind, "unknown-schema"),
+        "empty": (b"", [], "undecodable"),
+        "tombstone": (None, [], "undecodable"),
+        "trailing": (frame + body + b"!!", kind, "undecodable"),
+        "truncated": (frame + body[:-3], kind, "undecodable"),
+        "null bomb": (frame + b"\xff\xff\xff\xff\x0f" + body, kind, "undecodable"),
+        "oversize": (b'"' + b"x" * (MIB - 1) + b'"', [], "too-large"),
+        "no json": (b"{broken", [], "undecodable"),
+        "repeated name": (b'{"a": 1, "a": 2}', [], "undecodable"),
+        "deep": (b"[" * 65 + b"]" * 65, [], "undecodable"),
+        "headers not utf-8": (b"{}", [("content-type", b"\xff\xfe")], "undecodable"),
+        "no ce_id": (
+            b"{}",
+            [("ce_specversion", b"1.0"), ("ce_source", b"s"), ("ce_type", b"t")],
+            "undecodable",
+        ),
+    }
+    for name, (value, headers, _) in poison.items():
+        world.produce(world.topics.raw, value, name, [*headers, ("x-note", b"\xff\x00kept")], partition=3)
+    world.producer.flush(30)
+    world.publish(good, world.event("good too"))
+    world.start().wait_ready()
+    world.wait_decisions(2)
+    letters: dict[str, Any] = {}
+    for letter in world.wait_letters(len(poison)):
+        name = letter.key().decode()
+        assert name not in letters, f"{name} died twice"
+        letters[name] = letter
+    assert set(letters) == set(poison)
+    for offset, (name, (value, headers, code)) in enumerate(poison.items()):
+        reason = deadletter.read(letters[name].headers())
+        assert (reason.code, reason.topic, reason.partition, reason.offset) == (
+            code, world.topics.raw, 3, offset,
+        ), (name, reason)  # fmt: skip
+        assert letters[name].value() == value
+        assert deadletter.original_headers(letters[name].headers()) == [*headers, ("x-note", b"\xff\x00kept")]
+        assert reason.message
+    assert len(world.matched()) == 2
+
+
+def test_foreign_records_of_any_form_and_key_start_one_run_each(world: Any) -> None:
+    world.trigger(
+        "bills", sources=[{"provider": "events", "match": {"source": "billing/*", "type": "invoice.*"}}]
+    )
+    world.trigger("all", sources=[{"provider": "events"}])
+    binary = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"1"),
+        ("ce_source", b"billing/eu"),
+        ("ce_type", b"invoice.paid"),
+    ]
+    structured = {
+        "specversion": "1.0",
+        "id": "2",
+        "source": "billing/us",
+        "type": "invoice.due",
+        "data": {"n": 1},
+    }
+    for _ in range(2):
+        for partition, key in ((0, None), (1, "any"), (2, b"\xff\x00")):
+            world.produce(world.topics.raw, b'{"n": 1}', key, binary, partition=partition)
+            world.produce(
+                world.topics.raw,
+                json.dumps(structured).encode(),
+                key,
+                [("content-type", b"application/cloudevents+json; charset=utf-8")],
+                partition=partition,
+            )
+            world.produce(world.topics.raw, b'{"plain": true}', key, partition=partition)
+    world.producer.flush(30)
+    world.start().wait_ready()
+    decisions = world.wait_decisions(18)
+    started = Counter(
+        (verdict["trigger"], one["fingerprint"])
+        for one in decisions
+        for verdict in one["verdicts"]
+        if verdict["outcome"] == "started"
+    )
+    plain = "events/json:" + fingerprints.of_bytes(b'{"plain": true}').removeprefix("sha256:")
+    assert started == {
+        ("bills", "events/billing/eu:1"): 1,
+        ("bills", "events/billing/us:2"): 1,
+        ("all", "events/billing/eu:1"): 1,
+        ("all", "events/billing/us:2"): 1,
+        ("all", plain): 1,
+    }
+    assert len({one["event_id"] for one in decisions}) == 18
+    n = world.topics.partitions
+    for message in world.read(world.topics.rekeyed):
+        assert fingerprints.partition_of(message.key(), n) == message.partition()
+    homes = {
+        one["fingerprint"]: fingerprints.partition_of(one["fingerprint"].encode(), n) for one in decisions
+    }
+    assert all(one["partition"] == homes[one["fingerprint"]] for one in decisions)
+
+
+def test_a_condition_that_fails_costs_its_own_trigger_only_and_the_replay_is_for_it_alone(world: Any) -> None:
+    world.trigger("good")
+    world.trigger("broken", when="event.data.missing == 1")
+    world.start().wait_ready()
+    event = world.event("a", {"n": 1, "mine": True})
+    world.publish(event)
+    letter = world.wait_letters(1)[0]
+    reason = deadletter.read(letter.headers())
+    assert (reason.code, reason.trigger, reason.event_id) == ("condition-error", "broken", event["id"])
+    assert [one["trigger"] for one in world.matched()] == ["good"]
+    world.trigger("broken", when="event.data.n == 1 && event.data.mine", revision=2)
+    world.wait_revision(2)
+    before = len(world.decisions())
+    replay = deadletter.replay_headers(letter.headers(), "dlq/0/0")
+    for _ in range(2):
+        world.produce(reason.topic, letter.value(), letter.key(), replay)
+    world.producer.flush(30)
+    world.wait_decisions(before + 2)
+    runs = [one for one in world.matched() if one["event"]["id"] == event["id"]]
+    assert Counter(one["trigger"] for one in runs) == {"good": 1, "broken": 2}
+    assert len({one["run_id"] for one in runs}) == 2

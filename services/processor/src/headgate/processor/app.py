@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -26,6 +27,7 @@ from headgate.processor.catalogue import Catalogue
 from headgate.processor.cluster import Cluster
 from headgate.processor.crash import crash
 from headgate.processor.outputs import Encoder
+from headgate.processor.plain import PlainOutlet, PlainTable, plain_agent
 from headgate.processor.records import Reader
 from headgate.processor.settings import Settings
 from headgate.processor.stage import Stage
@@ -76,17 +78,15 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
                 return
         health.ok("triggers")
         slot = slots.take(settings.state_dir / "processor" / settings.kafka.prefix)
-        incarnation = await asyncio.to_thread(cluster.topic_id, topics.fingerprints_changelog)
-        storage = Storage(
-            directory=slot.directory / worker.TABLE if own.store == "rocksdb" else None,
-            incarnation=incarnation,
-            end_offsets=lambda numbers: _changelog_ends(cluster, topics, numbers),
-            crash=crash,
-        )
         catalogue = Catalogue(view, int(own.dedupe_ttl.total_seconds() * 1000))
-        outbox = Outbox(settings.kafka)
-        app = worker.new_app(settings, worker.BATCH_SCHEME, slot.directory / "faust")
-        table = worker.fingerprint_table(app, topics, storage)
+        app = worker.new_app(settings, slot.directory / "faust")
+        table: FingerprintStore | PlainTable
+        outbox: Outbox | PlainOutlet
+        if own.driver == "batch":
+            storage = await asyncio.to_thread(_storage, settings, slot.directory, cluster)
+            table, outbox = worker.fingerprint_table(app, topics, storage), Outbox(settings.kafka)
+        else:
+            table, outbox = PlainTable(app, topics, own.store), PlainOutlet(app, topics, crash)
         stage = Stage(
             topics=topics,
             reader=Reader(codec.id_of("RawEvent")),
@@ -98,7 +98,10 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
             waiting=lambda reason: _waiting(health, reason),
         )
         sweeper = Sweeper(table)
-        worker.batch_agent(app, topics, stage, sweeper, crash)
+        if own.driver == "batch":
+            worker.batch_agent(app, topics, stage, sweeper, crash)
+        else:
+            plain_agent(app, topics, stage, crash)
         async with (
             _running(app),
             _background(
@@ -109,10 +112,21 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
             log.info("The processor is up.", group=topics.processor_app, store=own.store)
             await stop.wait()
             health.degraded("partitions", "stopping")
-        await outbox.close()
+        if isinstance(outbox, Outbox):
+            await outbox.close()
     finally:
         view.stop()
         registry.close()
+
+
+def _storage(settings: Settings, directory: Path, cluster: Cluster) -> Storage:
+    topics = settings.kafka.topics()
+    return Storage(
+        directory=directory / worker.TABLE if settings.processor.store == "rocksdb" else None,
+        incarnation=cluster.topic_id(topics.fingerprints_changelog),
+        end_offsets=lambda numbers: _changelog_ends(cluster, topics, numbers),
+        crash=crash,
+    )
 
 
 async def _topics_there(settings: Settings, topics: Topics, health: Health, stop: asyncio.Event) -> bool:
@@ -204,7 +218,7 @@ async def _sweep(settings: Settings, stage: Stage, sweeper: Sweeper, catalogue: 
 
 
 async def _watch(
-    settings: Settings, app: faust.App, table: FingerprintStore, cluster: Cluster, health: Health
+    settings: Settings, app: faust.App, table: FingerprintStore | PlainTable, cluster: Cluster, health: Health
 ) -> None:
     """Judge progress by what the broker has as committed; publish lag and table size."""
     topics, own = settings.kafka.topics(), settings.processor

@@ -20,23 +20,27 @@ class Catalogue:
         self._view = view
         self._least = least_window_millis
         self._version = -1
-        self._listeners: dict[tuple[str, int], Listener] = {}
+        self._compiled: dict[str, tuple[Stored[Trigger], Listener]] = {}
         self._triggers = Triggers((), least_window_millis)
 
     def __call__(self) -> Triggers:
         version = self._view.version
         if version != self._version:
-            self._triggers = Triggers(self._compiled(), self._least)
+            self._triggers = Triggers(self._compile(), self._least)
             self._version = version
             metrics.TRIGGERS.set(len(self._triggers))
         return self._triggers
 
-    def _compiled(self) -> list[Listener]:
-        before, self._listeners = self._listeners, {}
-        for stored in self._view.snapshot().values():
-            key = stored.uid, stored.revision
+    def _compile(self) -> list[Listener]:
+        """Only what changed since: the view hands out the same object until a new record comes."""
+        before, self._compiled = self._compiled, {}
+        for name, stored in self._view.snapshot().items():
+            known = before.get(name)
+            if known is not None and known[0] is stored:
+                self._compiled[name] = known
+                continue
             try:
-                self._listeners[key] = before.get(key) or Listener.of(stored)
+                self._compiled[name] = stored, Listener.of(stored)
             except Invalid as problem:
-                log.error("A trigger cannot be used.", trigger=stored.name, error=str(problem))
-        return list(self._listeners.values())
+                log.error("A trigger cannot be used.", trigger=name, error=str(problem))
+        return [listener for _, listener in self._compiled.values()]

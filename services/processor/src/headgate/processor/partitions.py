@@ -198,7 +198,7 @@ def open_rocks(path: Path, incarnation: str, end_offset: int) -> tuple[RocksPart
         try:
             partition = RocksPartition(path, incarnation)
         except Exception as problem:
-            if "lock" in str(problem).lower():
+            if "/LOCK" in str(problem):
                 raise StateBroken(
                     f"another process holds the local state in {path}: give each processor its own "
                     "HEADGATE_STATE_DIR"

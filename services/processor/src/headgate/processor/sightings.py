@@ -7,15 +7,13 @@ one is a repeat. All times are the broker's, so that no clock of ours or of a pr
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
 VERSION = 1
-_ENTRY = struct.Struct(">BHqqB")
+_ENTRY = struct.Struct(">BHqqH")
 """Topic code, partition, offset, broker time in ms, length of the source's name; the name follows."""
-_MAX_SOURCE_BYTES = 255
 
 
 class Sighting(NamedTuple):
@@ -39,7 +37,7 @@ Sightings = tuple[Sighting, ...]
 def encode(sightings: Sightings) -> bytes:
     parts = [bytes((VERSION,))]
     for source, topic, partition, offset, millis in sightings:
-        name = _name(source)
+        name = source.encode()
         parts.append(_ENTRY.pack(topic, partition, offset, millis, len(name)))
         parts.append(name)
     return b"".join(parts)
@@ -74,13 +72,6 @@ def newest_millis(value: bytes) -> int:
     return newest
 
 
-def source_key(source: str) -> str:
-    """A source's name as the table holds it: names that are too long stand as their digest."""
-    if len(source) * 4 <= _MAX_SOURCE_BYTES or len(source.encode()) <= _MAX_SOURCE_BYTES:
-        return source
-    return "sha256:" + hashlib.sha256(source.encode()).hexdigest()
-
-
 def first(
     sightings: Sightings, listens: Callable[[str], bool], now_millis: int, window_millis: int
 ) -> Sighting | None:
@@ -109,7 +100,3 @@ def remember(
             return None
     kept = [sighting for sighting in sightings if sighting.millis >= alive]
     return (*kept, here)
-
-
-def _name(source: str) -> bytes:
-    return source_key(source).encode()

@@ -12,7 +12,6 @@ from headgate.common.conditions import Condition
 from headgate.common.conditions import compile as compile_condition
 from headgate.common.model import EventMatch, Stored, Trigger
 from headgate.common.model.kinds import EVENTS
-from headgate.processor.sightings import source_key
 
 FOREIGN = f"{EVENTS}:"
 """In the table, in front of the source of what other systems produce: no name of ours has a colon."""
@@ -67,7 +66,7 @@ class Listener:
         """Whether a sighting's source, as the table holds it, is one of this trigger's own."""
         if key.startswith(FOREIGN):
             source = key[len(FOREIGN) :]
-            return any(_covers(match.source, source) for match in self.matches)
+            return any(fnmatchcase(source, match.source) for match in self.matches)
         return key in self.sources
 
     def wants_foreign(self, source: str, type: str) -> bool:
@@ -76,14 +75,9 @@ class Listener:
         )
 
 
-def _covers(pattern: str, source: str) -> bool:
-    """A digest stands for a name that is too long; only `*` is known to cover it."""
-    return fnmatchcase(source, pattern) or source == source_key(pattern)
-
-
 def key_of(provider: str, source: str) -> str:
     """An event's source as the table holds it."""
-    return source_key(FOREIGN + source if provider == EVENTS else source)
+    return FOREIGN + source if provider == EVENTS else source
 
 
 class Triggers:

@@ -11,7 +11,7 @@ import faust
 from faust.types import TP
 
 from headgate.common.topics import Topics
-from headgate.processor import batching, store
+from headgate.processor import batching, plain, store
 from headgate.processor.batching import transport
 from headgate.processor.cluster import Cluster
 from headgate.processor.settings import Settings
@@ -24,9 +24,11 @@ TABLE = "fingerprints"
 _FOREVER_SECONDS = 86_400.0
 
 
-def new_app(settings: Settings, scheme: str, data: Path) -> faust.App:
+def new_app(settings: Settings, data: Path) -> faust.App:
     """Faust with its topics, its web server and its own idea of topics' creation switched off."""
     topics, own = settings.kafka.topics(), settings.processor
+    scheme = batching.SCHEME if own.driver == "batch" else plain.SCHEME
+    transport.register()
     return faust.App(
         topics.processor_app,
         broker=[f"{scheme}://{address}" for address in settings.kafka.bootstrap.split(",")],
@@ -88,7 +90,6 @@ def batch_agent(
     app: faust.App, topics: Topics, stage: Stage, sweeper: Sweeper, crash: Callable[[BaseException], None]
 ) -> None:
     """The agent on the batch transport: one batch at a time, in the order of each partition."""
-    transport.register()
     channel = app.topic(topics.raw, topics.rekeyed, value_serializer="raw", key_serializer="raw")
 
     @app.agent(channel, concurrency=1, name="stage-1")
@@ -159,6 +160,3 @@ def _credentials(settings: Settings) -> Any:
         mechanism=kafka.sasl_mechanism or "PLAIN",
         ssl_context=context,
     )
-
-
-BATCH_SCHEME = batching.SCHEME

@@ -64,6 +64,22 @@ class BatchConsumer(driver.Consumer):
         self.ledger.clear()
         await super().on_partitions_assigned(assigned, generation_id)
 
+    async def perform_seek(self) -> None:
+        """Before events flow again: read each partition from its committed offset, or from its beginning.
+
+        Faust leaves partitions without a commit where they are, which may be behind records that were
+        fetched and then dropped by the rebalance.
+        """
+        self.ledger.clear()
+        await super().perform_seek()
+        unread = [
+            tp
+            for tp in self.assignment()
+            if self.app.topics.acks_enabled_for(tp.topic) and not self._read_offset[tp]
+        ]
+        if unread:
+            await self._thread.seek_to_beginning(*(driver.ensure_aiokafka_TP(tp) for tp in unread))
+
     # -- from fetch to agent ----------------------------------------------------------------------------
 
     async def _drain_messages(self, fetcher: Any) -> None:
@@ -110,6 +126,8 @@ class BatchConsumer(driver.Consumer):
             not channels
             or not self.flow_active
             or generation != app.consumer_generation_id
+            # Until the rebalance is over Faust empties its queues once more.
+            or (acked and app.rebalancing)
             or (active is not None and tp not in active)
         ):
             return False
@@ -138,8 +156,8 @@ class BatchConsumer(driver.Consumer):
         return [record for record in records if record.offset >= expected]
 
     def _read_again(self, dropped: dict[TP, Records], generation: int) -> None:
-        """Fetched and not handed out: go back, unless a rebalance sets every position anyway."""
-        if generation != self.app.consumer_generation_id or self.app.rebalancing:
+        """Fetched and not handed out: go back, unless a newer generation has positions of its own."""
+        if generation != self.app.consumer_generation_id:
             return
         assigned = self.assignment()
         for tp, records in dropped.items():
