@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from headgate.common import catalogue
-from headgate.common.errors import Invalid
+from headgate.common.errors import Invalid, Misconfigured
 from headgate.common.model import API_VERSION, Source, SourceSpec, Trigger
 from headgate.common.model.kinds import EVENTS
 
@@ -141,19 +141,29 @@ def _source_problems(
         return unknown
     provider = find_provider(source.provider)
 
-    def problem(field: str, message: str, fix: str) -> Problem:
-        at = (*path, field)
+    def problem(field: str, message: str, fix: str = "") -> Problem:
+        at = (*path, *field.split("."))
         return Problem(document.file, document.line(at), at, message, fix)
 
     found = []
     if provider.needs_schedule and source.schedule is None:
-        found.append(
-            problem("schedule", f"provider {provider.name} needs a schedule", "write `schedule: {every: 1m}`")
-        )
+        need = "needs a schedule"
+        found.append(problem("schedule", f"provider {provider.name} {need}", "write `schedule: {every: 1m}`"))
     if provider.shape == "hook" and source.schedule is not None:
         found.append(
             problem("schedule", f"provider {provider.name} is called, it asks for nothing", "remove schedule")
         )
+    if provider.shape == "poll" and source.schedule is not None and source.schedule.cron is not None:
+        asks = "asks at intervals"
+        found.append(
+            problem("schedule.cron", f"provider {provider.name} {asks}", "write `every: 1m` instead")
+        )
+    if provider.check is not None:
+        try:
+            provider.check(source)
+        except Misconfigured as error:
+            field, _, message = str(error).partition(": ")
+            found.append(problem(field, message))
     config_at = (*path, "query" if (*path, "query") in document.lines else "config")
     try:
         provider.config.model_validate(source.config)

@@ -42,7 +42,12 @@ def register(app: typer.Typer) -> None:
 
 def why(
     session: Session,
-    event: Annotated[str, typer.Argument(metavar="EVENT_ID", help="An event id, a fingerprint or a run id.")],
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT_ID", help="An event id, a fingerprint, a run id, or events.raw/PARTITION/OFFSET."
+        ),
+    ],
 ) -> None:
     """Why an event did or did not start a run: decision of each trigger, run, the engine's answer.
 
