@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from headgate.common.fingerprints import foreign_event_id
 from headgate.common.headers import text
 
 from .connection import Connection
@@ -25,6 +26,7 @@ from .waiting import Waiting, for_decision, for_run
 CLOCKS_MS = 10_000
 """How far the clocks of ingest, broker and processor may differ before a search takes longer."""
 SIGHTINGS_SHOWN = 20
+UNDECIDED_LOOKED_AT = 5_000
 UNFINISHED = ("error", "unknown")
 
 
@@ -59,6 +61,7 @@ class Teller:
         self._connection = connection
         self._scan = Scan(connection, progress)
         self._topics = connection.topics
+        self._topics_read = (self._topics.raw, self._topics.rekeyed)
         self._letters = Letters(connection, self._scan)
 
     def tell(self, asked: str) -> Story:
@@ -81,7 +84,7 @@ class Teller:
         """`headgate.events.raw/3/17`, or without the prefix as decisions name it."""
         topic, _, place = asked.partition("/")
         where = coordinates_of(place)
-        for known in (self._topics.raw, self._topics.rekeyed):
+        for known in self._topics_read:
             if (
                 where is not None
                 and place.count("/") == 1
@@ -123,11 +126,32 @@ class Teller:
         matched = self._newest_keyed(self._topics.matched, "MatchedEvent", some_id)
         if matched is not None:
             return self._of_event_near(matched["event"]["id"], matched.record.timestamp_ms, some_id)
+        elsewhere = self._letter_about(some_id) or self._undecided(some_id)
+        if elsewhere is not None:
+            return self._of_sighting(elsewhere, some_id)
         raise NotFound(
             f"no run {some_id}, and no event of that id that has been decided. Runs are kept for 30 days; "
             "an event of another program is found by id once it is decided, by its place "
             "(`headgate events tail -o json`: coordinates) at any time."
         )
+
+    def _letter_about(self, some_id: str) -> Event | None:
+        """The event behind a dead letter: another program's record whose id follows from its place."""
+        for letter in self._letters.find(Filter(states=frozenset())):
+            reason = letter.reason
+            place = reason.topic, reason.partition, reason.offset
+            if some_id in (reason.event_id, reason.run_id) or some_id == foreign_event_id(*place):
+                record = self._scan.one(*place) if reason.topic in self._topics_read else None
+                return event_of(record or letter.record, self._connection)
+        return None
+
+    def _undecided(self, some_id: str) -> Event | None:
+        """Another program's record among the newest."""
+        for record in self._scan.records(self._scan.newest(self._topics.raw, UNDECIDED_LOOKED_AT)):
+            event = event_of(record, self._connection)
+            if event.foreign and event.id == some_id:
+                return event
+        return None
 
     def _of_run(self, run: Found, asked: str) -> Story:
         story = self._of_event_near(run["event_id"], run["received_at"] // 1000, asked)
@@ -161,7 +185,7 @@ class Teller:
                 return message.key() == key
             return event_of(record_of(message), self._connection).fingerprint == fingerprint
 
-        for topic in (self._topics.raw, self._topics.rekeyed):
+        for topic in self._topics_read:
             for window in self._scan.backwards(topic, self._scan.home(topic, fingerprint)):
                 found = self._matching(window, same)
                 sightings += [event_of(record, self._connection) for record in found]
