@@ -98,7 +98,7 @@ class World:
     def event(self, key: str = "", source: str = "hooks", **more: Any) -> dict[str, Any]:
         """One sighting on the raw topic."""
         key = key or uuid.uuid4().hex
-        values = {
+        values: dict[str, Any] = {
             "id": str(uuid_utils.uuid7()),
             "fingerprint": fingerprints.fingerprint("github-webhook", source, key),
             "source": source,

@@ -53,7 +53,7 @@ def test_why_tells_a_duplicate_which_event_started_the_run(world: Any, headgate:
     told = screen(headgate("why", second["id"]))
 
     assert "page (revision 3): duplicate" in told
-    assert f"started by event {first['id']}" in told
+    assert f"caused by event {first['id']}" in told
 
 
 def test_why_shows_the_dead_letter_and_what_to_do(world: Any, headgate: Any) -> None:

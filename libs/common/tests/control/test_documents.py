@@ -102,7 +102,8 @@ def test_folders_are_searched_and_stdin_is_a_file(tmp_path: Path, monkeypatch: p
 
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.yaml").write_text("n: 1\n---\nn: 2\n")
-    (tmp_path / "sub" / "b.json").write_text('{"n": 3}')
+    (tmp_path / "sub" / "b.yml").write_text("n: 3")
+    (tmp_path / "sub" / "payload.json").write_text('{"n": 6}')
     (tmp_path / "readme.md").write_text("n: 4")
     monkeypatch.setattr("sys.stdin", io.StringIO("n: 5"))
 

@@ -51,7 +51,7 @@ def after(decided: Plan, state: State | None = None) -> State:
             kept.pop(change.name)
         else:
             kept[change.name] = change.stored  # type: ignore[assignment]
-    return State(triggers, sources)  # type: ignore[arg-type]
+    return State(triggers, sources)
 
 
 def said(decided: Plan) -> list[str]:

@@ -11,7 +11,8 @@ from headgate.common.catalogue import Provider
 from headgate.common.control.documents import parse
 from headgate.common.control.problems import did_you_mean, dotted
 from headgate.common.control.validate import validate
-from headgate.common.errors import Invalid
+from headgate.common.errors import Invalid, Misconfigured
+from headgate.common.model import SourceSpec
 from headgate.common.secrets import SecretRef
 
 
@@ -20,6 +21,10 @@ class HookConfig(BaseModel):
 
     secrets: Annotated[list[SecretRef], Field(min_length=1)]
     algorithm: Literal["sha256", "sha1"] = "sha256"
+
+
+class AnyConfig(BaseModel):
+    pass
 
 
 class PollConfig(BaseModel):
@@ -114,6 +119,24 @@ def test_a_webhook_with_a_schedule_is_refused() -> None:
     assert told_ == [
         "x.yaml:9: sources[1].schedule: provider generic-webhook is called, it asks for nothing; remove schedule"
     ]
+
+
+def test_what_only_the_service_knows_is_told_at_its_line() -> None:
+    def check(source: SourceSpec) -> None:
+        if source.schedule and source.schedule.cron == "nonsense":
+            raise Misconfigured("schedule.cron: 'nonsense' is not five fields")
+
+    cron = Provider("cron", "schedule", "cron", AnyConfig, "", "m", check=check)
+    text = """apiVersion: headgate/v1
+kind: Source
+metadata: {name: nightly}
+provider: cron
+schedule:
+  cron: nonsense
+"""
+    _, problems = validate(parse(text, "x.yaml").documents, lambda _: cron)
+
+    assert list(map(str, problems)) == ["x.yaml:6: schedule.cron: 'nonsense' is not five fields"]
 
 
 def test_paths_read_as_people_write_them() -> None:

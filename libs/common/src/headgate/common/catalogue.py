@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from headgate.common.errors import Invalid, Misconfigured
+from headgate.common.model import SourceSpec
 
 GROUP = "headgate.providers"
 
@@ -35,6 +36,8 @@ class Provider:
     doc: str
     module: str
     needs_schedule: bool = False
+    check: Callable[[SourceSpec], object] | None = None
+    """What only the service knows of a source as written; Misconfigured("schedule.cron: why") refuses it."""
 
 
 def modules_in(package: ModuleType) -> list[ModuleType]:

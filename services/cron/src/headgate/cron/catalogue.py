@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headgate.common.catalogue import Provider
 from headgate.cron.calendar import PROVIDER, Ticks
+from headgate.cron.slots import slots_of
 
 
 def providers() -> list[Provider]:
@@ -17,5 +18,6 @@ def providers() -> list[Provider]:
             doc=(Ticks.__doc__ or "").strip(),
             module="headgate.cron.calendar",
             needs_schedule=True,
+            check=lambda source: source.schedule and slots_of(source.schedule),
         )
     ]

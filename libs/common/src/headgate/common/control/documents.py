@@ -20,7 +20,8 @@ from .problems import Problem
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_NODES = 200_000
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml")
+"""What is looked for in a folder. A .json file is read when it is named: folders hold payloads too."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _texts(paths: Iterable[str], problems: list[Problem]) -> Iterator[tuple[str,
                     path,
                     0,
                     (),
-                    "no such file, or a folder without any .yaml, .yml or .json",
+                    "no such file, or a folder without any .yaml or .yml",
                     "check the path",
                 )
             )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from headgate.common import fingerprints
 from headgate.common.errors import Poison
-from headgate.common.fingerprints import foreign_event_id
 from headgate.common.headers import text
+from headgate.common.model.kinds import EVENTS
 
 from .connection import Connection
 from .scan import Record
 
 MICROS = 1_000_000
+FINGERPRINT = "headgate-fingerprint"
+"""Header by which another producer may name the fingerprint itself."""
+ORIGIN = "headgate-origin"
+"""Header that the processor adds when it re-keys a record: where it stood before."""
 
 
 def moment(micros: int) -> datetime:
@@ -115,26 +121,39 @@ def _ours(record: Record, values: dict[str, Any]) -> Event:
 
 
 def _foreign(record: Record, value: bytes) -> Event:
-    """What can be told of a record that is not of our schema: the processor gives it its fingerprint."""
+    """A record that is not of our schema, read as the processor reads it: for people, so nothing is refused."""
     data = _json(value.decode("utf-8", "backslashreplace"))
-    structured = (
-        (text(record.headers, "content-type") or "").lower().startswith("application/cloudevents+json")
-    )
-    outer = data if structured and isinstance(data, dict) else {}
+    structured = (text(record.headers, "content-type") or "").lower().startswith("application/cloudevents")
+    outer: dict[str, Any] = data if structured and isinstance(data, dict) else {}
+
+    def attribute(name: str) -> str:
+        return str(outer.get(name) or text(record.headers, f"ce_{name}") or "")
+
+    named = attribute("id") and attribute("source")
+    digest = f"{EVENTS}/json:{hashlib.sha256(value).hexdigest()}"
+    mine = fingerprints.fingerprint(EVENTS, attribute("source"), attribute("id")) if named else digest
     at = moment(record.timestamp_ms * 1000)
     return Event(
         record=record,
-        id=foreign_event_id(record.topic, record.partition, record.offset),
-        fingerprint="",
-        source=str(outer.get("source") or text(record.headers, "ce_source") or ""),
-        provider="events",
-        type=str(outer.get("type") or text(record.headers, "ce_type") or ""),
-        subject=None,
+        id=_foreign_id(record),
+        fingerprint=text(record.headers, FINGERPRINT) or mine,
+        source=attribute("source"),
+        provider=EVENTS,
+        type=attribute("type"),
+        subject=attribute("subject") or None,
         occurred_at=at,
         received_at=at,
         data=outer.get("data", data) if outer else data,
         foreign=True,
     )
+
+
+def _foreign_id(record: Record) -> str:
+    """Derived from where the record first stood, also after it was re-keyed."""
+    place = (text(record.headers, ORIGIN) or record.coordinates).rsplit("/", 2)
+    if len(place) == 3 and place[1].isdigit() and place[2].isdigit():
+        return fingerprints.foreign_event_id(place[0], int(place[1]), int(place[2]))
+    return fingerprints.foreign_event_id(record.topic, record.partition, record.offset)
 
 
 def _json(value: str) -> Any:

@@ -46,5 +46,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near:
         return f'did you mean "{folded[near[0]]}"?'
     if not names:
-        return "nothing may stand here"
+        return "there are none"
     return "known are: " + ", ".join(names)

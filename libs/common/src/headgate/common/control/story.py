@@ -13,18 +13,20 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from headgate.common.fingerprints import foreign_event_id
 from headgate.common.headers import text
 
 from .connection import Connection
 from .errors import NotFound
 from .events import Event, Found, event_of, time_of
-from .letters import Filter, Letter, Letters
+from .letters import Filter, Letter, Letters, coordinates_of
 from .scan import Progress, Record, Scan, Span, record_of
 from .waiting import Waiting, for_decision, for_run
 
 CLOCKS_MS = 10_000
 """How far the clocks of ingest, broker and processor may differ before a search takes longer."""
 SIGHTINGS_SHOWN = 20
+UNDECIDED_LOOKED_AT = 5_000
 UNFINISHED = ("error", "unknown")
 
 
@@ -59,21 +61,43 @@ class Teller:
         self._connection = connection
         self._scan = Scan(connection, progress)
         self._topics = connection.topics
+        self._topics_read = (self._topics.raw, self._topics.rekeyed)
         self._letters = Letters(connection, self._scan)
 
     def tell(self, asked: str) -> Story:
-        """The story of an event id, a fingerprint or a run id. NotFound when there is none."""
+        """The story of an event id, a fingerprint, a run id or a place. NotFound when there is none."""
+        if (place := self._place(asked)) is not None:
+            return self._of_place(asked, *place)
         if "/" in asked and ":" in asked:
             return self._of_fingerprint(asked)
         try:
             event_id = str(uuid.UUID(asked))
         except ValueError:
             raise NotFound(
-                f"{asked!r} is no event id, no fingerprint (provider/scope:key) and no run id. "
+                f"{asked!r} is no event id, fingerprint (provider/scope:key), run id or place (events.raw/3/17). "
                 "Event ids are in the sender's 202 answer and in `headgate events tail`."
             ) from None
         at_ms = time_of(event_id)
         return self._of_event(event_id, at_ms) if at_ms is not None else self._of_derived(event_id)
+
+    def _place(self, asked: str) -> tuple[str, int, int] | None:
+        """`headgate.events.raw/3/17`, or without the prefix as decisions name it."""
+        topic, _, place = asked.partition("/")
+        where = coordinates_of(place)
+        for known in self._topics_read:
+            if (
+                where is not None
+                and place.count("/") == 1
+                and known in (topic, f"{self._topics.prefix}.{topic}")
+            ):
+                return known, *where
+        return None
+
+    def _of_place(self, asked: str, topic: str, partition: int, offset: int) -> Story:
+        record = self._scan.one(topic, partition, offset)
+        if record is None:
+            raise NotFound(f"there is no record at {topic}/{partition}/{offset}; events are kept for 7 days")
+        return self._of_sighting(event_of(record, self._connection), asked)
 
     def _of_event(self, event_id: str, at_ms: int) -> Story:
         story = Story(event_id)
@@ -102,10 +126,32 @@ class Teller:
         matched = self._newest_keyed(self._topics.matched, "MatchedEvent", some_id)
         if matched is not None:
             return self._of_event_near(matched["event"]["id"], matched.record.timestamp_ms, some_id)
+        elsewhere = self._letter_about(some_id) or self._undecided(some_id)
+        if elsewhere is not None:
+            return self._of_sighting(elsewhere, some_id)
         raise NotFound(
             f"no run {some_id}, and no event of that id that has been decided. Runs are kept for 30 days; "
-            "an event of another program has its id only once it is decided: ask by fingerprint."
+            "an event of another program is found by id once it is decided, by its place "
+            "(`headgate events tail -o json`: coordinates) at any time."
         )
+
+    def _letter_about(self, some_id: str) -> Event | None:
+        """The event behind a dead letter: another program's record whose id follows from its place."""
+        for letter in self._letters.find(Filter(states=frozenset())):
+            reason = letter.reason
+            place = reason.topic, reason.partition, reason.offset
+            if some_id in (reason.event_id, reason.run_id) or some_id == foreign_event_id(*place):
+                record = self._scan.one(*place) if reason.topic in self._topics_read else None
+                return event_of(record or letter.record, self._connection)
+        return None
+
+    def _undecided(self, some_id: str) -> Event | None:
+        """Another program's record among the newest."""
+        for record in self._scan.records(self._scan.newest(self._topics.raw, UNDECIDED_LOOKED_AT)):
+            event = event_of(record, self._connection)
+            if event.foreign and event.id == some_id:
+                return event
+        return None
 
     def _of_run(self, run: Found, asked: str) -> Story:
         story = self._of_event_near(run["event_id"], run["received_at"] // 1000, asked)
@@ -132,9 +178,16 @@ class Teller:
     def _of_fingerprint(self, fingerprint: str) -> Story:
         key = fingerprint.encode()
         sightings: list[Event] = []
-        for topic in (self._topics.raw, self._topics.rekeyed):
+
+        def same(message: Message) -> bool:
+            # Whoever wrote no key of ours may have landed on this partition by chance.
+            if message.key() == key or b"/" in (message.key() or b""):
+                return message.key() == key
+            return event_of(record_of(message), self._connection).fingerprint == fingerprint
+
+        for topic in self._topics_read:
             for window in self._scan.backwards(topic, self._scan.home(topic, fingerprint)):
-                found = self._matching(window, lambda message: message.key() == key)
+                found = self._matching(window, same)
                 sightings += [event_of(record, self._connection) for record in found]
                 if found:
                     break
@@ -202,7 +255,7 @@ class Teller:
         def belongs(letter: Letter) -> bool:
             reason = letter.reason
             return (
-                reason.event_id == event_id
+                event_id in (reason.event_id, text(letter.record.headers, "ce_id"))
                 or f"{reason.topic}/{reason.partition}/{reason.offset}" == place
                 or (bool(reason.run_id) and reason.run_id in runs)
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from headgate.common import catalogue
-from headgate.common.errors import Invalid
+from headgate.common.errors import Invalid, Misconfigured
 from headgate.common.model import API_VERSION, Source, SourceSpec, Trigger
 from headgate.common.model.kinds import EVENTS
 
@@ -61,19 +61,14 @@ def _validate_one(document: Document, find_provider: FindProvider) -> tuple[Want
     kind: Kind = "Trigger" if data["kind"] == "Trigger" else "Source"
     model = MODELS[kind]
     try:
-        spec = model.model_validate(data)
+        spec: Trigger | Source | None = model.model_validate(data)
+        problems = []
     except ValidationError as error:
-        # Providers are looked at all the same: a user wants to hear everything at once.
-        return None, [
-            *problems_of(error, model, document),
-            *_provider_problems_of_data(document, find_provider),
-        ]
-    problems = [
-        problem
-        for path, source in _sources(spec)
-        for problem in _source_problems(document, path, source, find_provider)
-    ]
-    return (None if problems else Wanted(kind, spec, document)), problems
+        spec, problems = None, problems_of(error, model, document)
+    # Providers are asked all the same: a user wants to hear everything at once.
+    for path, written in _sources(data):
+        problems += _source_problems(document, path, written, find_provider)
+    return (Wanted(kind, spec, document) if spec and not problems else None), problems
 
 
 def _head_problems(document: Document, data: dict[str, object]) -> list[Problem]:
@@ -96,26 +91,15 @@ def _head_problems(document: Document, data: dict[str, object]) -> list[Problem]
     return found
 
 
-def _sources(spec: Trigger | Source) -> list[tuple[Path, SourceSpec]]:
-    if isinstance(spec, Source):
-        return [((), spec)]
-    return [(("sources", i), source) for i, source in enumerate(spec.sources) if source.source is None]
-
-
-def _provider_problems_of_data(document: Document, find_provider: FindProvider) -> list[Problem]:
-    """Provider names of a document that is invalid otherwise."""
-    data = document.data
-    assert isinstance(data, dict)  # noqa: S101 - checked by the caller
+def _sources(data: dict[str, object]) -> Iterator[tuple[Path, dict[str, object]]]:
+    """The sources that are written out in a document and name a provider."""
     listed = data.get("sources")
     places: list[tuple[Path, object]] = [((), data)]
-    if data.get("kind") == "Trigger":
+    if data["kind"] == "Trigger":
         places = [(("sources", i), one) for i, one in enumerate(listed)] if isinstance(listed, list) else []
-    problems = []
     for path, one in places:
-        name = one.get("provider") if isinstance(one, dict) else None
-        if isinstance(name, str) and name and name != EVENTS:
-            problems += _unknown_provider(document, path, name, find_provider)
-    return problems
+        if isinstance(one, dict) and isinstance(one.get("provider"), str) and one["provider"]:
+            yield path, one
 
 
 def _unknown_provider(
@@ -131,32 +115,51 @@ def _unknown_provider(
 
 
 def _source_problems(
-    document: Document, path: Path, source: SourceSpec, find_provider: FindProvider
+    document: Document, path: Path, written: dict[str, object], find_provider: FindProvider
 ) -> list[Problem]:
-    """What the source's provider says about its settings."""
-    if source.provider == EVENTS:
+    """What the source's provider says about its settings and its schedule."""
+    name = str(written["provider"])
+    if name == EVENTS:
         return []
-    unknown = _unknown_provider(document, path, source.provider, find_provider)
+    unknown = _unknown_provider(document, path, name, find_provider)
     if unknown:
         return unknown
-    provider = find_provider(source.provider)
+    provider = find_provider(name)
+    problems = _schedule_problems(document, path, written, provider)
+    config_at = (*path, "query" if "query" in written else "config")
+    config = written.get(str(config_at[-1]), {})
+    if isinstance(config, dict):
+        try:
+            provider.config.model_validate(config)
+        except ValidationError as error:
+            problems += problems_of(error, provider.config, document, config_at)
+    return problems
 
-    def problem(field: str, message: str, fix: str) -> Problem:
-        at = (*path, field)
+
+def _schedule_problems(
+    document: Document, path: Path, written: dict[str, object], provider: catalogue.Provider
+) -> list[Problem]:
+    def problem(field: str, message: str, fix: str = "") -> Problem:
+        at = (*path, *field.split("."))
         return Problem(document.file, document.line(at), at, message, fix)
 
-    found = []
-    if provider.needs_schedule and source.schedule is None:
-        found.append(
-            problem("schedule", f"provider {provider.name} needs a schedule", "write `schedule: {every: 1m}`")
-        )
-    if provider.shape == "hook" and source.schedule is not None:
-        found.append(
-            problem("schedule", f"provider {provider.name} is called, it asks for nothing", "remove schedule")
-        )
-    config_at = (*path, "query" if (*path, "query") in document.lines else "config")
-    try:
-        provider.config.model_validate(source.config)
-    except ValidationError as error:
-        found += problems_of(error, provider.config, document, config_at)
-    return found
+    schedule = written.get("schedule")
+    if provider.needs_schedule and schedule is None:
+        message = f"provider {provider.name} needs a schedule"
+        return [problem("schedule", message, "write `schedule: {every: 1m}`")]
+    if provider.shape == "hook" and schedule is not None:
+        message = f"provider {provider.name} is called, it asks for nothing"
+        return [problem("schedule", message, "remove schedule")]
+    if provider.shape == "poll" and isinstance(schedule, dict) and "cron" in schedule:
+        message = f"provider {provider.name} asks at intervals"
+        return [problem("schedule.cron", message, "write `every: 1m` instead")]
+    if provider.check is not None:
+        fields = {name: value for name, value in written.items() if name in SourceSpec.model_fields}
+        try:
+            provider.check(SourceSpec.model_validate(fields))
+        except ValidationError:
+            return []  # said already, with its line
+        except Misconfigured as error:
+            field, _, message = str(error).partition(": ")
+            return [problem(field, message)]
+    return []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headgate.common.fingerprints import partition_of
+from headgate.common.headers import text
 
 from .connection import Connection
-from .events import Event
+from .events import ORIGIN, Event
 from .groups import Group, group_of
 from .scan import Record, Scan
 
@@ -44,7 +45,7 @@ def _waiting(group: Group, record: Record, what: str) -> Waiting:
     """Pure: from how far a group has read, what keeps this record waiting."""
     service = group.service
     before = record.offset - group.next_offset(record.topic, record.partition)
-    stands = f"{record.coordinates}"
+    stands = record.coordinates
     if before < 0:
         return Waiting(
             service,
@@ -77,15 +78,14 @@ def _waiting(group: Group, record: Record, what: str) -> Waiting:
 
 def _rekeyed(connection: Connection, scan: Scan, event: Event) -> Record | None:
     """Where an event stands that came on another partition than its fingerprint's."""
-    topics = connection.topics
-    if event.record.topic != topics.raw or not event.fingerprint:
+    topics, record = connection.topics, event.record
+    if record.topic != topics.raw:
         return None
-    key = event.fingerprint.encode()
-    if partition_of(key, connection.partitions(topics.raw)) == event.record.partition:
+    if partition_of(event.fingerprint.encode(), connection.partitions(topics.raw)) == record.partition:
         return None
-    since = event.record.timestamp_ms - 1000
-    for window in scan.forwards(topics.rekeyed, scan.home(topics.rekeyed, event.fingerprint), since):
-        found = [record for record in scan.records(window) if record.key == key]
-        if found:
-            return found[0]
+    home = scan.home(topics.rekeyed, event.fingerprint)
+    for window in scan.forwards(topics.rekeyed, home, record.timestamp_ms - 1000):
+        for found in list(scan.records(window)):
+            if text(found.headers, ORIGIN) == record.coordinates:
+                return found
     return None

@@ -42,7 +42,12 @@ def register(app: typer.Typer) -> None:
 
 def why(
     session: Session,
-    event: Annotated[str, typer.Argument(metavar="EVENT_ID", help="An event id, a fingerprint or a run id.")],
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT_ID", help="An event id, a fingerprint, a run id, or events.raw/PARTITION/OFFSET."
+        ),
+    ],
 ) -> None:
     """Why an event did or did not start a run: decision of each trigger, run, the engine's answer.
 
@@ -143,7 +148,7 @@ def _run_lines(run: Found, story: Story) -> Iterator[Line]:
     cause = (
         ""
         if story.event is None or run["event_id"] == story.event.id
-        else f", started by event {run['event_id']}"
+        else f", caused by event {run['event_id']}"
     )
     tries = f" after {run['attempts']} tries" if run["attempts"] > 1 else ""
     yield "run", f"{run['run_id']}: {state}{tries}{cause}", STYLES.get(state, "")
@@ -153,6 +158,8 @@ def _run_lines(run: Found, story: Story) -> Iterator[Line]:
         f"engine {run['engine']} at {clock(run.time('recorded_at'))}, {_took(took)} after the event arrived",
         "",
     )
+    if any(letter.reason.run_id == run["run_id"] for letter in story.letters):
+        return  # the letter says why
     said = run["error"] or " ".join(filter(None, (run["handle"], run["answer"])))
     if said:
         yield "", f"answer: {short(said, 260)}", ""
