@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.cli.dev import plan, probe
-from headgate.cli.dev.folder import Folder, check_ports
+from headgate.cli.dev.folder import Folder
 from headgate.cli.dev.keeper import Keeper, Pace
 from headgate.cli.dev.plan import HOST, Options
 from headgate.cli.dev.screen import Screen
@@ -32,13 +32,12 @@ class Stack:
     """Built and started by the one who owns the folder."""
 
     def __init__(self, options: Options, folder: Folder, screen: Screen, pace: Pace | None = None) -> None:
-        """Downloads what is missing; raises Taken or Misconfigured before anything is started."""
+        """Downloads what is missing; starts nothing."""
         self.options, self._folder, self._screen, self._pace = options, folder, screen, pace
         self.bootstrap = options.bootstrap or f"{HOST}:{options.kafka_port}"
         self.registry = options.registry or f"http://{HOST}:{options.registry_port}{API}"
         self.services = plan.services(options, self.bootstrap, self.registry)
         self._started_at = datetime.now(UTC)
-        self._check_ports()
         self._kafka = None
         self._servers: list[Keeper] = []
         self._service_keepers: list[Keeper] = []
@@ -104,18 +103,6 @@ class Stack:
                 for keeper, service in zip(self._service_keepers, self.services, strict=False)
             },
         }
-
-    def _check_ports(self) -> None:
-        options = self.options
-        servers = {}
-        if options.bootstrap is None:
-            servers[options.kafka_port] = "Kafka"
-        registry = {} if options.registry else {options.registry_port: "the registry"}
-        wanted = [servers, registry, *(service.ports for service in self.services)]
-        clashes = plan.port_clashes(wanted)
-        if clashes:
-            raise Misconfigured("; ".join(clashes) + ". Give each its own port.")
-        check_ports({port: use for ports in wanted for port, use in ports.items()})
 
     def _service(self, service: plan.Service) -> Keeper:
         process = Process(

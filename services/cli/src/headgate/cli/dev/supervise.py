@@ -6,7 +6,8 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
-from headgate.cli.dev.folder import Folder
+from headgate.cli.dev import plan
+from headgate.cli.dev.folder import Folder, ports_held
 from headgate.cli.dev.keeper import Pace
 from headgate.cli.dev.plan import Options
 from headgate.cli.dev.screen import Screen
@@ -19,7 +20,7 @@ Body = Callable[[Stack], Awaitable[int]]
 def supervise(options: Options, screen: Screen, body: Body, pace: Pace | None = None) -> int:
     """Own the folder, start the stack, run `body`, stop. The first signal stops in order, the second at once."""
     folder = Folder(options.directory)
-    with folder.owned():
+    with folder.owned(), ports_held(plan.ports(options)):
         if options.reset:
             folder.reset()
         stack = Stack(options, folder, screen, pace)
