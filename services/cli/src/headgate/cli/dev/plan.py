@@ -22,7 +22,7 @@ class Kind:
     serves_webhooks: bool = False
 
 
-KINDS = (
+KINDS: tuple[Kind, ...] = (
     Kind("ingest-webhook", "headgate.ingest_webhook", 1, serves_webhooks=True),
     Kind("poller", "headgate.poller", 2),
     Kind("cron", "headgate.cron", 3),

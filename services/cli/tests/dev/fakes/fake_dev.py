@@ -1,0 +1,14 @@
+"""`headgate dev` with fake services and nothing to install: what is tested is the supervising."""
+
+import dataclasses
+
+import typer
+
+from headgate.cli.dev import command, plan, stack
+
+plan.KINDS = tuple(dataclasses.replace(kind, module="fake_service") for kind in plan.KINDS)
+stack.Stack._install_once = lambda self: "nothing to install"  # type: ignore[method-assign]
+stack.SERVICE_STOP_SECONDS = 1.0
+
+if __name__ == "__main__":
+    typer.run(command.dev)
