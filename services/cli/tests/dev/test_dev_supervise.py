@@ -170,6 +170,12 @@ def test_a_service_killed_by_a_signal_gets_a_new_pid_in_dev_json(dev: Dev) -> No
     assert dev.said("was killed by SIGKILL")
 
 
+def test_a_start_with_a_time_limit_ends_and_names_who_was_not_ready(dev: Dev) -> None:
+    dev.start("--only", "runner", FAKE_REASON="degraded: no broker", FAKE_START_SECONDS="3")
+    assert dev.wait() == 1
+    assert dev.said("not everything was ready within 3 s: runner (degraded: no broker, log ")
+
+
 def test_a_second_dev_in_the_same_folder_says_who_has_it_and_exits_1(dev: Dev) -> None:
     dev.start().up()
     second = Dev(dev.directory)

@@ -1,6 +1,7 @@
 """Stands for a service of ours: answers /readyz, and ends as its environment says.
 
-FAKE_ENDS=3 ends with code 3 the first time it is ready; FAKE_DEAF ignores SIGTERM.
+FAKE_ENDS=3 ends with code 3 the first time it is ready; FAKE_DEAF ignores SIGTERM;
+FAKE_REASON is why it is never ready.
 """
 
 import http.server
@@ -12,9 +13,10 @@ from pathlib import Path
 
 class Ready(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200)
+        reason = os.environ.get("FAKE_REASON")
+        self.send_response(503 if reason else 200)
         self.end_headers()
-        self.wfile.write(b"ok\n")
+        self.wfile.write(f"{reason or 'ok'}\n".encode())
         ends, times = os.environ.get("FAKE_ENDS"), Path(os.environ["HEADGATE_STATE_DIR"] + ".ended")
         if ends and not times.exists():
             times.parent.mkdir(parents=True, exist_ok=True)
