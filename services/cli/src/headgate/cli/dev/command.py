@@ -121,8 +121,10 @@ def demo(
             env=demonstration.secret_env(directory, create=True),
         )
         screen = Screen()
-        body = demonstration.once if once else demonstration.stay
-        return supervise(options, screen, functools.partial(body, screen))
+        if once:
+            body = functools.partial(demonstration.once, screen)
+            return supervise(options, screen, body, start_seconds=demonstration.START_SECONDS)
+        return supervise(options, screen, functools.partial(demonstration.stay, screen))
 
     _exit(run)
 

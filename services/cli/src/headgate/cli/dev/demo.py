@@ -15,13 +15,15 @@ from headgate.cli.dev.timeline import Story
 from headgate.common.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from headgate.common.settings import KafkaSettings, RegistrySettings
+    from headgate.common.settings import ServiceSettings
 
 SECRET_VARIABLE = "HEADGATE_DEMO_GITHUB_SECRET"  # noqa: S105 its name, not its value
 SECRET_FILE = "demo.secret"  # noqa: S105
 SEND_SECONDS = 30.0
 STORY_SECONDS = 60.0
 ONCE_SECONDS = 120.0
+START_SECONDS = 240.0
+"""A cold start on a busy machine takes one; --once must end."""
 
 
 def secret_env(directory: Path, *, create: bool = False) -> dict[str, str]:
@@ -68,12 +70,10 @@ async def stay(screen: Screen, stack: Stack) -> int:
 async def perform(screen: Screen, stack: Stack) -> Story:
     """Apply, send, and wait for the end of the story."""
     from headgate.cli.dev.tail import Tail
-    from headgate.common.settings import KafkaSettings, RegistrySettings
 
-    kafka = KafkaSettings(bootstrap=stack.bootstrap, prefix=stack.options.prefix)
-    registry = RegistrySettings(url=stack.registry)
-    screen.say("trigger", await asyncio.to_thread(_apply, kafka, registry))
-    tail = await asyncio.to_thread(Tail, kafka, registry, ("Decision", "Run"))
+    settings = stack.settings()
+    screen.say("trigger", await asyncio.to_thread(_apply, settings))
+    tail = await asyncio.to_thread(Tail, settings, ("Decision", "Run"))
     try:
         wanted = deliveries.deliveries(examples())
         secret = stack.options.env[SECRET_VARIABLE]
@@ -96,12 +96,10 @@ def report(story: Story, screen: Screen) -> int:
     return 1 if wrong else 0
 
 
-def _apply(kafka: KafkaSettings, registry: RegistrySettings) -> str:
+def _apply(settings: ServiceSettings) -> str:
     from headgate.common.control.apply import apply, read
     from headgate.common.control.connection import Connection
-    from headgate.common.settings import ServiceSettings
 
-    settings = ServiceSettings().model_copy(update={"kafka": kafka, "registry": registry})
     connection = Connection(settings, author="headgate demo")
     try:
         changes = apply(connection, read([str(examples() / "triage.yaml")]))

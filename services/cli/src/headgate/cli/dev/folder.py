@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from headgate.common.embedded.ports import can_listen
 from headgate.common.errors import HeadgateError
 
 OURS = ("kafka", "registry", "state", "logs", "local-runs.jsonl")
@@ -67,20 +68,33 @@ class Folder:
         os.replace(name, self.dev_file)
 
 
-def check_ports(wanted: dict[int, str]) -> None:
-    """Taken names every port that somebody else listens on, who that is, and the way out."""
-    from headgate.common.embedded.ports import can_listen
-
-    taken = [
-        f"port {port} ({use}) is taken{holder_of(port)}"
-        for port, use in wanted.items()
-        if not can_listen(port)
-    ]
-    if taken:
-        raise Taken(
-            "; ".join(taken) + ". Stop that, or choose other ports: --kafka-port, --registry-port, "
-            "--webhook-port, --health-port. To use a Kafka or registry that runs already: --bootstrap, --registry."
-        )
+@contextmanager
+def ports_held(wanted: Mapping[int, str]) -> Iterator[None]:
+    """Ours while the context lasts, though our children listen on them only later: another headgate dev
+    sees our locks, and Taken names every port that anybody else has, who that is, and the way out."""
+    locks = Path(tempfile.gettempdir()) / f"headgate-ports-{os.getuid()}"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    with ExitStack() as held:
+        taken = []
+        for port, use in wanted.items():
+            handle = held.enter_context((locks / str(port)).open("a+"))
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                handle.seek(0)
+                taken.append(f"port {port} ({use}) is taken by the headgate dev {handle.read()}")
+                continue
+            handle.truncate(0)
+            handle.write(f"of process {os.getpid()}")
+            handle.flush()
+            if not can_listen(port):
+                taken.append(f"port {port} ({use}) is taken{holder_of(port)}")
+        if taken:
+            raise Taken(
+                "; ".join(taken) + ". Stop that, or choose other ports: --kafka-port, --registry-port, "
+                "--webhook-port, --health-port. To use a Kafka or registry that runs already: --bootstrap, --registry."
+            )
+        yield
 
 
 def holder_of(port: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ class Keeper:
         self.address = address
         self.restarts = 0
         self.ready = asyncio.Event()
+        self.wrong: str | None = "starting"
+        """What it last said to be waiting for."""
         self._probe, self._say, self._changed = probe, say, changed
         self._pace = pace or Pace()
 
@@ -80,7 +83,8 @@ class Keeper:
             failures = count_failures(failures, time.monotonic() - started)
             self.restarts += 1
             pause = self._pace.pause(failures)
-            self._say(self.name, f"{self.process.ending}{self._last_words()}; starting again in {pause:g} s")
+            self.wrong = self.process.ending
+            self._say(self.name, f"{self.wrong}{self._last_words()}; starting again in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _watch(self, started: float) -> None:
@@ -91,7 +95,7 @@ class Keeper:
         while self.process.running:
             now = time.monotonic()
             if now >= look_again:
-                wrong = await self._probe()
+                wrong = self.wrong = await self._probe()
                 if not self.process.running:
                     break  # what answered was not ours
                 if wrong is None and not self.ready.is_set():
@@ -110,5 +114,8 @@ class Keeper:
             await asyncio.sleep(self._pace.watch)
 
     def _last_words(self) -> str:
+        """Why, in its own words; somebody else's kill -9 leaves it none."""
+        if self.process.exit_code == -signal.SIGKILL:
+            return ""
         tail = [line.strip() for line in self.process.tail(5) if line.strip()]
         return f" ({tail[-1][:160]})" if tail else ""

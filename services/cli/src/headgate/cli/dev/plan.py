@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ class Kind:
     serves_webhooks: bool = False
 
 
-KINDS = (
+KINDS: tuple[Kind, ...] = (
     Kind("ingest-webhook", "headgate.ingest_webhook", 1, serves_webhooks=True),
     Kind("poller", "headgate.poller", 2),
     Kind("cron", "headgate.cron", 3),
@@ -111,15 +110,23 @@ def services(options: Options, bootstrap: str, registry: str) -> list[Service]:
     return planned
 
 
-def port_clashes(wanted: Iterable[Mapping[int, str]]) -> list[str]:
-    """Ports that two of our own parts want; a person chose them so."""
-    uses = [(port, use) for ports in wanted for port, use in ports.items()]
-    counted = Counter(port for port, _ in uses)
-    return [
-        f"port {port} is asked for twice: {' and '.join(use for p, use in uses if p == port)}"
-        for port, count in counted.items()
-        if count > 1
-    ]
+def ports(options: Options) -> dict[int, str]:
+    """Every port that will be listened on, and what for. Misconfigured when two parts were given the same."""
+    wanted: list[tuple[int, str]] = []
+    if options.bootstrap is None:
+        wanted.append((options.kafka_port, "Kafka"))
+    if options.registry is None:
+        wanted.append((options.registry_port, "the registry"))
+    for service in services(options, "", ""):
+        wanted += service.ports.items()
+    found: dict[int, str] = {}
+    for port, use in wanted:
+        if port in found:
+            raise Misconfigured(
+                f"port {port} is asked for twice: {found[port]} and {use}. Give each its own."
+            )
+        found[port] = use
+    return found
 
 
 def _service(options: Options, kind: Kind, replica: int, bootstrap: str, registry: str) -> Service:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headgate.cli.dev import plan, probe
-from headgate.cli.dev.folder import Folder, check_ports
+from headgate.cli.dev.folder import Folder
 from headgate.cli.dev.keeper import Keeper, Pace
 from headgate.cli.dev.plan import HOST, Options
 from headgate.cli.dev.screen import Screen
@@ -21,24 +21,27 @@ from headgate.common.embedded.process import Process
 from headgate.common.embedded.registry import API, SchemaRegistry
 from headgate.common.errors import Misconfigured, Unreachable
 
+if TYPE_CHECKING:
+    from headgate.common.settings import ServiceSettings
+
 SERVICE_STOP_SECONDS = 35.0
 """The runner takes up to 30 s to finish what it began."""
 
 SERVER_STOP_SECONDS = 15.0
 INSTALL_SECONDS = 60.0
+REGISTRY_SECONDS = 15.0
 
 
 class Stack:
     """Built and started by the one who owns the folder."""
 
     def __init__(self, options: Options, folder: Folder, screen: Screen, pace: Pace | None = None) -> None:
-        """Downloads what is missing; raises Taken or Misconfigured before anything is started."""
+        """Downloads what is missing; starts nothing."""
         self.options, self._folder, self._screen, self._pace = options, folder, screen, pace
         self.bootstrap = options.bootstrap or f"{HOST}:{options.kafka_port}"
         self.registry = options.registry or f"http://{HOST}:{options.registry_port}{API}"
         self.services = plan.services(options, self.bootstrap, self.registry)
         self._started_at = datetime.now(UTC)
-        self._check_ports()
         self._kafka = None
         self._servers: list[Keeper] = []
         self._service_keepers: list[Keeper] = []
@@ -59,8 +62,21 @@ class Stack:
         ports = [service.webhook_port for service in self.services]
         return [f"http://{HOST}:{port}" for port in ports if port is not None]
 
-    async def start(self) -> None:
-        """Return when every part was ready once. Whatever ends meanwhile is started again."""
+    async def start(self, seconds: float | None = None) -> None:
+        """Return when every part was ready once. Whatever ends meanwhile is started again; Unreachable
+        when that goes on for longer than the time, if one is given."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._start()
+        except TimeoutError:
+            keepers = [*self._servers, *self._service_keepers]
+            waiting = [one for one in keepers if not one.ready.is_set()]
+            told = "; ".join(f"{one.name} ({one.wrong}, log {one.process.log})" for one in waiting)
+            raise Unreachable(
+                f"not everything was ready within {seconds:.0f} s: {told or 'topics'}"
+            ) from None
+
+    async def _start(self) -> None:
         self._keep(self._servers)
         if self._kafka is not None:
             await asyncio.to_thread(self._kafka.prepare)
@@ -105,17 +121,20 @@ class Stack:
             },
         }
 
-    def _check_ports(self) -> None:
-        options = self.options
-        servers = {}
-        if options.bootstrap is None:
-            servers[options.kafka_port] = "Kafka"
-        registry = {} if options.registry else {options.registry_port: "the registry"}
-        wanted = [servers, registry, *(service.ports for service in self.services)]
-        clashes = plan.port_clashes(wanted)
-        if clashes:
-            raise Misconfigured("; ".join(clashes) + ". Give each its own port.")
-        check_ports({port: use for ports in wanted for port, use in ports.items()})
+    def settings(self) -> ServiceSettings:
+        """This stack as our own clients know it; credentials of a given Kafka come from the environment."""
+        from headgate.common.settings import ServiceSettings
+
+        found = ServiceSettings()
+        kafka = {"bootstrap": self.bootstrap, "prefix": self.options.prefix}
+        registry = {"url": self.registry, "timeout_seconds": REGISTRY_SECONDS}
+        return found.model_copy(
+            update={
+                "kafka": found.kafka.model_copy(update=kafka),
+                "registry": found.registry.model_copy(update=registry),
+                "state_dir": self.options.directory / "state",
+            }
+        )
 
     def _service(self, service: plan.Service) -> Keeper:
         process = Process(
@@ -150,17 +169,15 @@ class Stack:
 
     def _install_once(self) -> str:
         from headgate.common.registry import Registry
-        from headgate.common.settings import KafkaSettings, RegistrySettings
         from headgate.common.topicadmin import TopicAdmin
 
-        kafka = KafkaSettings(bootstrap=self.bootstrap, prefix=self.options.prefix)
-        topics = kafka.topics()
-        found = TopicAdmin(kafka).apply(topics)
+        settings = self.settings()
+        topics = settings.kafka.topics()
+        found = TopicAdmin(settings.kafka).apply(topics)
         problems = [f"{one.topic}: {one.detail}" for one in found if one.is_problem]
         if problems:
             raise Misconfigured("; ".join(problems))
-        cache = self.options.directory / "state" / "schemas.json"
-        registry = Registry(RegistrySettings(url=self.registry, timeout_seconds=15), cache)
+        registry = Registry(settings.registry, settings.schema_cache)
         try:
             schemas = registry.install(topics)
         finally:

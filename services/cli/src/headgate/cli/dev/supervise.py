@@ -6,7 +6,8 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
-from headgate.cli.dev.folder import Folder
+from headgate.cli.dev import plan
+from headgate.cli.dev.folder import Folder, ports_held
 from headgate.cli.dev.keeper import Pace
 from headgate.cli.dev.plan import Options
 from headgate.cli.dev.screen import Screen
@@ -16,18 +17,25 @@ Body = Callable[[Stack], Awaitable[int]]
 """What to do with a stack that is ready; returns the exit code."""
 
 
-def supervise(options: Options, screen: Screen, body: Body, pace: Pace | None = None) -> int:
+def supervise(
+    options: Options,
+    screen: Screen,
+    body: Body,
+    *,
+    start_seconds: float | None = None,
+    pace: Pace | None = None,
+) -> int:
     """Own the folder, start the stack, run `body`, stop. The first signal stops in order, the second at once."""
     folder = Folder(options.directory)
-    with folder.owned():
+    with folder.owned(), ports_held(plan.ports(options)):
         if options.reset:
             folder.reset()
         stack = Stack(options, folder, screen, pace)
-        return asyncio.run(_run(stack, screen, body))
+        return asyncio.run(_run(stack, screen, body, start_seconds))
 
 
-async def _run(stack: Stack, screen: Screen, body: Body) -> int:
-    work = asyncio.ensure_future(_start_and(stack, body))
+async def _run(stack: Stack, screen: Screen, body: Body, start_seconds: float | None) -> int:
+    work = asyncio.ensure_future(_start_and(stack, body, start_seconds))
     signals = 0
 
     def on_signal() -> None:
@@ -51,6 +59,6 @@ async def _run(stack: Stack, screen: Screen, body: Body) -> int:
         screen.line("stopped")
 
 
-async def _start_and(stack: Stack, body: Body) -> int:
-    await stack.start()
+async def _start_and(stack: Stack, body: Body, seconds: float | None) -> int:
+    await stack.start(seconds)
     return await body(stack)

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headgate.common.errors import Poison
 from headgate.common.registry import Codec, Registry
-from headgate.common.settings import KafkaSettings, RegistrySettings
+from headgate.common.settings import ServiceSettings
 
 ANSWER_SECONDS = 15
 
@@ -18,14 +18,14 @@ ANSWER_SECONDS = 15
 class Tail:
     """Positions are taken when it is made: what is written afterwards is heard, nothing before."""
 
-    def __init__(self, kafka: KafkaSettings, registry: RegistrySettings, records: Iterable[str]) -> None:
-        topics = kafka.topics()
+    def __init__(self, settings: ServiceSettings, records: Iterable[str]) -> None:
+        topics = settings.kafka.topics()
         self._record_of = {one.name: one.schema for one in topics.all if one.schema in set(records)}
-        self._registry = Registry(registry)
+        self._registry = Registry(settings.registry, settings.schema_cache)
         self._codec = Codec(self._registry, topics)
         config: dict[str, Any] = {
-            **kafka.librdkafka(),
-            "group.id": f"{kafka.prefix}.demo",  # never joined: positions are assigned by hand
+            **settings.kafka.librdkafka(),
+            "group.id": f"{topics.prefix}.demo",  # never joined: positions are assigned by hand
             "enable.auto.commit": False,
             "log_level": 0,
         }

@@ -72,21 +72,17 @@ def broken_promises(story: Story) -> list[str]:
 
 def table(story: Story) -> Table:
     """Event, decision and why, run, engine's answer: a row for each webhook."""
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
     shown.add_column("webhook", no_wrap=True)
-    shown.add_column("answer", no_wrap=True)
-    shown.add_column("decision", no_wrap=True)
-    shown.add_column("why", overflow="fold", max_width=44)
-    shown.add_column("run and its engine's answer", overflow="fold", max_width=36)
+    shown.add_column("decision, and why", max_width=44)
+    shown.add_column("run, and what its engine said", max_width=40)
     for answer, outcome in zip(story.answers, story.outcomes(), strict=True):
         verdict = story.verdict(answer)
         color = COLORS.get(outcome, "red")
         run_id = verdict.get("run_id") if outcome == "started" else None
         shown.add_row(
-            f"{answer.delivery.label}\n[dim]{answer.delivery.id[:8]}[/]",
-            f"{answer.status}",
-            f"[{color}]{outcome}[/]",
-            _plain(str(verdict.get("reason", ""))),
+            f"{answer.delivery.label}\n[dim]{answer.delivery.id[:8]}[/]  {answer.status}",
+            f"[{color}]{outcome}[/]\n{_plain(str(verdict.get('reason', '')))}",
             _run(run_id, story.runs) if run_id else "",
         )
     return shown
@@ -97,7 +93,7 @@ def _run(run_id: str, runs: Mapping[str, Mapping[str, Any]]) -> str:
     if run is None:
         return f"{run_id[:8]} no record yet"
     said = run["error"] or run["answer"] or run["handle"]
-    return _plain(f"{run_id[:8]} {run['state']} by {run['engine']}: {said}")
+    return _plain(f"{run_id[:8]}  {run['state']} by {run['engine']}\n{said}")
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,18 @@
+"""`headgate dev` with fake services and nothing to install: what is tested is the supervising."""
+
+import dataclasses
+import os
+
+import typer
+
+from headgate.cli.dev import command, plan, stack
+
+plan.KINDS = tuple(dataclasses.replace(kind, module="fake_service") for kind in plan.KINDS)
+stack.Stack._install_once = lambda self: "nothing to install"  # type: ignore[method-assign]
+stack.SERVICE_STOP_SECONDS = 1.0
+if "FAKE_START_SECONDS" in os.environ:
+    start = stack.Stack.start
+    stack.Stack.start = lambda self, _=None: start(self, float(os.environ["FAKE_START_SECONDS"]))  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    typer.run(command.dev)
