@@ -79,8 +79,15 @@ def records(prefix: Prefix, count: int, seed: int) -> Iterator[tuple[str, bytes,
 
 def fill(prefix: Prefix, count: int, seed: int = 1) -> Load:
     """Put them on the raw topic; returns when every one is stored."""
-    config = {**prefix.kafka.librdkafka(), "acks": "all", "linger.ms": 20, "compression.type": "lz4"}
-    producer = Producer({**config, "queue.buffering.max.messages": 1_000_000})
+    producer = Producer(
+        {
+            **prefix.kafka.librdkafka(),
+            "enable.idempotence": True,  # or a retry could put a repeat before its original
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
     load = Load()
     for key, value, forward in records(prefix, count, seed):
         producer.produce(prefix.topics.raw, key=key, value=value)
