@@ -11,11 +11,12 @@ import os
 import signal
 from dataclasses import dataclass, replace
 
-from headgate.common.embedded.kafka import Broker
 from tests.chaos.catalogue import scenarios
 from tests.chaos.scenario import Round, Scenario
 from tests.harness.plan import Door
 from tests.harness.processes import module
+
+from headgate.common.embedded.kafka import Broker
 
 
 @dataclass(frozen=True)

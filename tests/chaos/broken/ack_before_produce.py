@@ -18,5 +18,5 @@ def promise_at_once(self: Producer, topic: str, **record: Any) -> "asyncio.Futur
     return promised
 
 
-Producer.send = promise_at_once  # type: ignore[method-assign, assignment]
+Producer.send = promise_at_once  # type: ignore[method-assign]
 runpy.run_module("headgate.ingest_webhook", run_name="__main__")

@@ -21,7 +21,10 @@ def supports(_: Path) -> None:
         raise Skipped("mounting a small tmpfs needs root")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True, check=False
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise Skipped(f"this machine does not let us mount a tmpfs: {done.stderr.strip()}")
@@ -87,6 +90,4 @@ async def disturb(round_: Round) -> None:
     await round_.pipeline.ready([victim.name])
 
 
-SCENARIO = Scenario(
-    "F9", "the disk is full", disturb, replicas=REPLICAS, supports=supports
-)
+SCENARIO = Scenario("F9", "the disk is full", disturb, replicas=REPLICAS, supports=supports)

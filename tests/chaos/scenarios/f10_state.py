@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from pathlib import Path
 
@@ -36,15 +37,20 @@ async def corrupted(round_: Round, state: Path, _: Path) -> None:
     """Bytes flipped in the middle of the table's files, which a clean stop has written."""
     (victim,) = round_.services("processor")
     await asyncio.to_thread(victim.stop)
-    files = sorted(path for path in state.rglob("*.sst") if path.stat().st_size)
-    if not files:
+    if not await asyncio.to_thread(flip_bytes, state, round_.dice):
         round_.broken("nothing to corrupt", f"no .sst file in {state}")
+    victim.start()
+
+
+def flip_bytes(state: Path, dice: random.Random) -> int:
+    """How many files have other bytes now."""
+    files = sorted(path for path in state.rglob("*.sst") if path.stat().st_size)
     for path in files:
         content = bytearray(path.read_bytes())
-        for at in round_.dice.sample(range(len(content)), min(16, len(content))):
+        for at in dice.sample(range(len(content)), min(16, len(content))):
             content[at] ^= 0xFF
         path.write_bytes(content)
-    victim.start()
+    return len(files)
 
 
 async def stale(round_: Round, state: Path, copy: Path) -> None:
