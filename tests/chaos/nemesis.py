@@ -87,7 +87,7 @@ class Nemesis:
             except TimeoutError:
                 await self.kill_and_wait(self.dice.choice(list(victims)), self.dice.uniform(0.2, 3))
 
-    async def die_at(self, child: Child, point: str, nth: int, seconds: float = 25.0) -> bool:
+    async def die_at(self, child: Child, point: str, nth: int, seconds: float = 60.0) -> bool:
         """Start it anew so that it ends itself at a fail point; then start it for good. False if never reached."""
         with self.holding(child):
             await asyncio.to_thread(child.kill)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def keep_evidence(reports: Path, result: Result, seen: Evidence, round_: Round) 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "result.json").write_text(json.dumps(asdict(result), indent=1))
     (folder / "history.jsonl").write_bytes(round_.history.path.read_bytes())
-    (folder / "evidence.json").write_text(json.dumps(asdict(seen), default=_plain, indent=1))
+    (folder / "evidence.json").write_text(json.dumps(asdict(replace(seen, originals={})), default=_plain))
     for child in (round_.pipeline.engine, *round_.pipeline.services.values()):
         (folder / f"{child.name}.log").write_text(child.tail(200))
     topics = round_.pipeline.topics

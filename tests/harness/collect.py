@@ -118,10 +118,10 @@ def _letter(record: Record) -> DeadLetter:
     stage = record.header("headgate.stage")
     topic = record.header("__connect.errors.topic")
     origin: Coordinates | None = None
-    if topic:
+    if stage == "ingest" and found:
+        origin = (WEBHOOK, 0, found[1])
+    elif topic:
         partition, offset = (record.header(f"__connect.errors.{name}") for name in ("partition", "offset"))
         origin = (topic, int(partition or "-1"), int(offset or "-1"))
-    elif found and stage == "ingest":
-        origin = (WEBHOOK, 0, found[1])
     mark = token(*found) if found else None
     return DeadLetter(mark, origin, record.sha, stage, record.header("__connect.errors.exception.message"))

@@ -32,7 +32,7 @@ MODULES = {
     "cron": "headgate.cron",
 }
 REPLICAS = {"ingest": 2, "processor": 2, "runner": 2}
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 
 
 class Pipeline:

@@ -1,0 +1,93 @@
+"""F9: the disk is full: under the processor's state, or under the broker's log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.chaos.scenario import Round, Scenario, Skipped
+
+SIZE = "48m"
+FULL_SECONDS = 8.0
+REPLICAS = {"ingest": 2, "processor": 1, "runner": 2}
+
+
+def supports(_: Path) -> None:
+    """A small file system of our own is needed, and only root may mount one."""
+    if os.geteuid() != 0:
+        raise Skipped("mounting a small tmpfs needs root")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Skipped(f"this machine does not let us mount a tmpfs: {done.stderr.strip()}")
+        subprocess.run(["umount", folder], check=True)
+
+
+class SmallDisk:
+    """A tmpfs that can be filled and emptied."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)], check=True)
+
+    def fill(self) -> None:
+        """Leave not one page."""
+        with (self.path / "ballast").open("wb", buffering=0) as out:
+            for size in (65_536, 4096):
+                block = b"x" * size
+                try:
+                    while True:
+                        out.write(block)
+                except OSError:
+                    continue
+
+    def relieve(self) -> None:
+        (self.path / "ballast").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        subprocess.run(["umount", "--lazy", str(self.path)], check=True)
+
+
+async def disturb(round_: Round) -> None:
+    """The processor moves to a small disk, the disk fills, the processor ends; space returns, and it goes on."""
+    (victim,) = round_.services("processor")
+    disk = SmallDisk(round_.pipeline.home / "small-disk")
+    try:
+        with round_.nemesis.holding(victim):
+            await asyncio.to_thread(victim.stop)
+            victim.start(HEADGATE_STATE_DIR=str(disk.path / "state"))
+        await round_.pipeline.ready([victim.name])
+        disk.fill()
+        round_.nemesis.note("disk full")
+        with round_.nemesis.holding(victim):
+            await asyncio.to_thread(victim.kill)
+            victim.start(HEADGATE_STATE_DIR=str(disk.path / "state"))
+            await asyncio.sleep(FULL_SECONDS)
+            round_.figures["while_full"] = (
+                "ended" if not victim.running else f"ready: {await round_.pipeline.is_ready(victim.name)}"
+            )
+            if victim.exit_code == 0:
+                round_.broken("ended as if all were well", f"{victim.name} ended with 0 on a full disk")
+            disk.relieve()
+            round_.nemesis.note("space again")
+            await asyncio.to_thread(victim.kill)
+            victim.start(HEADGATE_STATE_DIR=str(disk.path / "state"))
+        await round_.pipeline.ready([victim.name])
+    finally:
+        with round_.nemesis.holding(victim):
+            await asyncio.to_thread(victim.kill)
+            disk.remove()
+            victim.start()
+    await round_.pipeline.ready([victim.name])
+
+
+SCENARIO = Scenario("F9", "the disk is full", disturb, replicas=REPLICAS, supports=supports)
