@@ -36,7 +36,9 @@ class MemoryOutbox:
     sent: list[Sent] = field(default_factory=list)
     behave: Callable[[], asyncio.Future[object] | None] = lambda: None
 
-    def send(self, topic: str, *, key: Any, value: Any, headers: Headers | None = None) -> Awaitable[object]:
+    def send(
+        self, topic: str, *, key: Any, value: Any, headers: Headers | None = None
+    ) -> asyncio.Future[Any]:
         future = self.behave()
         if future is None:
             future = asyncio.get_running_loop().create_future()
@@ -142,7 +144,7 @@ async def door(
     receiver = Receiver(
         routes=routes,
         outbox=outbox,
-        encode=lambda one: json.dumps(one.values).encode(),
+        encode=lambda values: json.dumps(values).encode(),
         topics=Topics(),
         limits=limits,
         known=lambda: opened.known,

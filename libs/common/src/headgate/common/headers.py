@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 Headers = list[tuple[str, bytes]]
 
 AVRO = b"application/avro"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rfc3339(micros: int) -> str:
     """Microseconds since 1970 as CloudEvents want them."""
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+    return f"{(_EPOCH + timedelta(microseconds=micros)).isoformat()[:-6]}Z"
 
 
 def cloud_event(
@@ -42,7 +43,8 @@ def cloud_event(
 
 def new_traceparent() -> str:
     """The start of a trace, for what arrives without one."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+    random = secrets.token_hex(24)
+    return f"00-{random[:32]}-{random[32:]}-01"
 
 
 def child_traceparent(parent: str | None) -> str:

@@ -16,11 +16,11 @@ Unreadable            an authentic sender's bytes make no event: they are kept o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -71,8 +71,7 @@ class Headers(Protocol):
     def getall(self, name: str, default: list[str], /) -> list[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One delivery, as a value. `body` is what was sent; `content()` is what it says."""
 
     headers: Headers
@@ -142,8 +141,7 @@ def media_type(header: str) -> str:
     return kind.strip() or "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened, before it has an id of ours."""
 
     key: str
@@ -226,7 +224,7 @@ class Hook:
 def text_at(document: Any, *path: str) -> str | None:
     """The string or whole number at `path`, or None wherever the document is shaped otherwise."""
     for step in path:
-        if isinstance(document, Mapping):
+        if isinstance(document, dict):
             document = document.get(step)
         elif isinstance(document, list) and step.isascii() and step.isdigit() and int(step) < len(document):
             document = document[int(step)]

@@ -1,6 +1,7 @@
 """The wiring, top to bottom: what starts in which order, and how it stops."""
 
 import asyncio
+import gc
 import signal
 import time
 from contextlib import closing
@@ -8,6 +9,7 @@ from contextlib import closing
 import structlog
 from aiohttp import web
 
+from headgate.common import avro
 from headgate.common.errors import HeadgateError, Unreachable
 from headgate.common.health import Health, serve_health
 from headgate.common.model import Source, Stored
@@ -16,7 +18,6 @@ from headgate.common.registry import Codec, Registry
 from headgate.common.view import View, source_view
 from headgate.ingest_webhook.providers import hooks
 from headgate.ingest_webhook.receiver import Receiver
-from headgate.ingest_webhook.records import Sighting
 from headgate.ingest_webhook.routes import Routes
 from headgate.ingest_webhook.server import GuardedServer
 from headgate.ingest_webhook.settings import Settings
@@ -70,19 +71,18 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
     routes = Routes(hooks(), sources, settings.limits.rate_per_second)
     producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
 
-    def encode(one: Sighting) -> bytes:
-        return codec.encode("RawEvent", one.values)
-
+    schema, schema_id = avro.schema("RawEvent"), codec.id_of("RawEvent")
     receiver = Receiver(
         routes=routes,
         outbox=producer,
-        encode=encode,
+        encode=lambda values: avro.encode(schema, schema_id, values),
         topics=settings.kafka.topics(),
         limits=settings.limits,
         known=lambda: sources.ready and sources.fresh(),
         confirmed=trouble.confirmed,
     )
     sources.start()
+    gc.freeze()  # what start-up made stays: looking through it again and again shows in the slowest answers
     server = web.ServerRunner(
         GuardedServer(receiver, settings.limits), shutdown_timeout=settings.stop_seconds
     )

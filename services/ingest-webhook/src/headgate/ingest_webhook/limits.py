@@ -52,11 +52,12 @@ class Recent:
         self._most = most
         self._seen: dict[str, None] = {}
 
-    def __contains__(self, fingerprint: str) -> bool:
-        return fingerprint in self._seen
-
-    def add(self, fingerprint: str) -> None:
-        self._seen.pop(fingerprint, None)
-        self._seen[fingerprint] = None
-        if len(self._seen) > self._most:
-            del self._seen[next(iter(self._seen))]
+    def add(self, fingerprint: str) -> bool:
+        """Whether it was there already."""
+        seen = self._seen
+        if fingerprint in seen:
+            return True
+        seen[fingerprint] = None
+        if len(seen) > self._most:
+            del seen[next(iter(seen))]
+        return False

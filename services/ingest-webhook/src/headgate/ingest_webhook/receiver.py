@@ -5,10 +5,10 @@ read, verify, publish, wait for every in-sync replica, and only then say 202.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from math import ceil
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 import structlog
@@ -22,7 +22,8 @@ from headgate.common.strict_json import JsonLimits
 from headgate.common.topics import Topics
 from headgate.ingest_webhook.body import CutOff, announced, read_body
 from headgate.ingest_webhook.limits import InFlight, Recent
-from headgate.ingest_webhook.records import Sighting, sighting, unreadable
+from headgate.ingest_webhook.quick import Accepted
+from headgate.ingest_webhook.records import sighting, unreadable
 from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes
 from headgate.ingest_webhook.settings import Limits
 from headgate.ingest_webhook.telemetry import ACK_SECONDS, DEAD_LETTERS, DELIVERIES, IN_FLIGHT, Quiet
@@ -38,7 +39,7 @@ class Outbox(Protocol):
 
     def send(
         self, topic: str, *, key: str | bytes | None, value: bytes | None, headers: Headers | None = None
-    ) -> Awaitable[object]: ...
+    ) -> asyncio.Future[Any]: ...
 
 
 class Receiver:
@@ -49,7 +50,7 @@ class Receiver:
         *,
         routes: Routes,
         outbox: Outbox,
-        encode: Callable[[Sighting], bytes],
+        encode: Callable[[dict[str, Any]], bytes],
         topics: Topics,
         limits: Limits,
         known: Callable[[], bool],
@@ -90,7 +91,7 @@ class Receiver:
             log.exception("A delivery met an error of ours and is answered 503.", source=route.source)
             return self._later(route.source, "the service could not handle this delivery")
 
-    async def _receive(self, route: Route, request: web.BaseRequest, body: bytes) -> web.Response:
+    async def _receive(self, route: Route, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         delivery = Request(request.headers, body, self._now(), self._limits.body_bytes, self._json)
         try:
             events = route.hook.receive(route.keys, delivery, route.config)
@@ -102,17 +103,16 @@ class Receiver:
             return answer(429, {"error": "too many deliveries for this source"}, retry_after=ceil(wait))
         return await self._publish(route, delivery, events)
 
-    async def _publish(self, route: Route, delivery: Request, events: list[Event]) -> web.Response:
+    async def _publish(self, route: Route, delivery: Request, events: list[Event]) -> web.StreamResponse:
         seen = [sighting(event, route, delivery) for event in events]
-        first = seen[0]
-        records = [(self._raw, one.fingerprint, self._encode(one), one.headers) for one in seen]
+        records = [(self._raw, one.fingerprint, self._encode(one.values), one.headers) for one in seen]
         if not await self._stored(route, records):
             return self._later(route.source, "Kafka did not confirm the delivery in time")
         route.accepted()
-        duplicate = first.fingerprint in self._recent
+        duplicate = False
         for one in seen:
-            self._recent.add(one.fingerprint)
-        return accepted(first.event_id, duplicate)
+            duplicate |= self._recent.add(one.fingerprint)
+        return accepted(seen[0].event_id, duplicate)
 
     async def _keep(self, route: Route, delivery: Request, problem: Unreadable) -> web.Response:
         """An authentic sender's bytes are never dropped, whatever they are."""
@@ -136,16 +136,12 @@ class Receiver:
         the sender sends again, and the processor drops the repeat."""
         started = time.monotonic()
         try:
-            async with asyncio.timeout(route.deadline_seconds):
-                acks = [
-                    self._outbox.send(topic, key=key, value=value, headers=headers)
-                    for topic, key, value, headers in records
-                ]
-                failpoint("ingest.produced-before-ack")
-                if len(acks) == 1:
-                    await acks[0]
-                else:
-                    await asyncio.gather(*acks)
+            acks = [
+                self._outbox.send(topic, key=key, value=value, headers=headers)
+                for topic, key, value, headers in records
+            ]
+            failpoint("ingest.produced-before-ack")
+            await in_time(acks, route.deadline_seconds)
         except (TimeoutError, HeadgateError) as problem:
             self._confirmed(False)
             reason = str(problem) or f"not confirmed within {route.deadline_seconds:g} seconds"
@@ -194,9 +190,27 @@ class Receiver:
         return answer(503, {"error": reason}, retry_after=RETRY_AFTER_SECONDS)
 
 
-def accepted(event_id: str, duplicate: bool) -> web.Response:
+async def in_time(acks: list[asyncio.Future[Any]], seconds: float) -> None:
+    """Wait for all. One timer that fails them is a third of the price of asyncio.timeout, and this runs often."""
+    timer = asyncio.get_running_loop().call_later(seconds, give_up, acks)
+    try:
+        if len(acks) == 1:
+            await acks[0]
+        else:
+            await asyncio.gather(*acks)
+    finally:
+        timer.cancel()
+
+
+def give_up(acks: list[asyncio.Future[Any]]) -> None:
+    for ack in acks:
+        if not ack.done():
+            ack.set_exception(TimeoutError())
+
+
+def accepted(event_id: str, duplicate: bool) -> web.StreamResponse:
     text = f'{{"event_id":"{event_id}","duplicate":true}}' if duplicate else f'{{"event_id":"{event_id}"}}'
-    return web.Response(status=202, body=text.encode(), content_type="application/json")
+    return cast(web.StreamResponse, Accepted(text.encode()))
 
 
 def answer(

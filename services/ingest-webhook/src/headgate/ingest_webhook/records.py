@@ -1,10 +1,9 @@
 """An event as the record it becomes, and an unreadable body as the dead letter it becomes. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from re import compile as pattern
-from typing import Any
+from typing import Any, NamedTuple
 
 from uuid_utils import uuid7
 
@@ -21,8 +20,7 @@ LONGEST_TEXT = 500
 LONGEST_ATTRIBUTE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """One event with its ids: the values of a RawEvent and what stands beside them on the record."""
 
     event_id: str
@@ -34,20 +32,21 @@ class Sighting:
 def sighting(event: Event, route: Route, request: Request) -> Sighting:
     """What `event` is called here, and all that is written of it."""
     event_id = str(uuid7())
-    provider = route.hook.provider
-    identity = fingerprint(provider, route.scope, event.key)
+    identity = fingerprint(route.provider, route.scope, event.key)
     kind = clean(event.type)
     subject = clean(event.subject) if event.subject else None
-    occurred = (event.occurred_at - EPOCH) // MICROSECOND
+    received = (request.received_at - EPOCH) // MICROSECOND
+    same = event.occurred_at is request.received_at
+    occurred = received if same else (event.occurred_at - EPOCH) // MICROSECOND
     values = {
         "id": event_id,
         "fingerprint": identity,
         "source": route.source,
-        "provider": provider,
+        "provider": route.provider,
         "type": kind,
         "subject": subject,
         "occurred_at": occurred,
-        "received_at": (request.received_at - EPOCH) // MICROSECOND,
+        "received_at": received,
         "data": event.data,
         "attributes": attributes(request, route.attributes),
     }
@@ -67,7 +66,7 @@ def unreadable(
 ) -> tuple[str, str, Headers]:
     """Event id, key and headers of the dead letter that keeps the body as it was sent."""
     event_id = str(uuid7())
-    identity = fingerprint(route.hook.provider, route.scope, of_bytes(request.body))
+    identity = fingerprint(route.provider, route.scope, of_bytes(request.body))
     original = [
         (name, clean(value).encode())
         for name in ("content-type", "content-encoding", *route.hook.attributes)

@@ -37,6 +37,7 @@ class Route:
     """One source as the receiver uses it: everything that can be known before a delivery comes."""
 
     source: str
+    provider: str
     scope: str
     hook: Hook
     config: HookConfig
@@ -121,6 +122,7 @@ class Routes:
         same = before is not None and before.config == config
         return Route(
             source=source.name,
+            provider=hook.provider,
             scope=source.scope,
             hook=hook,
             config=config,

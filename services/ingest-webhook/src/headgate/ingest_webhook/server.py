@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from headgate.ingest_webhook.settings import Limits
+from headgate.ingest_webhook.telemetry import DELIVERIES
 
 TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -54,6 +55,21 @@ class Connection(RequestHandler):
                 self._start_watch()
         elif self._watch is not None:
             self._stop_watch()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is no HTTP gets a plain 400. aiohttp would log the bytes and send them back, credentials and all."""
+        if status != 400:
+            return super().handle_error(request, status, exc, message)
+        DELIVERIES.labels("", "400").inc()
+        answer = web.Response(status=400, text="this is no HTTP request that is taken here\n")
+        answer.force_close()
+        return answer
 
     def _start_watch(self) -> None:
         self._watch = self._loop.call_later(self._guard.limits.header_seconds, self.force_close)
