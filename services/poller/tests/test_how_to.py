@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
 from headgate.common.model import Source as Document
 from headgate.common.sources.poll import Pollers
 from headgate.common.sources.position import Position
@@ -22,7 +23,8 @@ async def test_the_example_polls() -> None:
     found = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert found
     module: dict[str, Any] = {"__name__": "headgate.poller.sources.acme"}
-    exec(re.sub(r"^   ", "", found[1], flags=re.MULTILINE), module)
+    text = re.sub(r"^   ", "", found[1], flags=re.MULTILINE)
+    exec(compile(text, str(PAGE), "exec", dont_inherit=True), module)
     source = module["SOURCE"]
     item = {"id": "T-1", "revision": "3", "changed": "2026-11-18T12:00:00Z"}
 
