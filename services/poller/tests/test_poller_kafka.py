@@ -112,6 +112,28 @@ async def test_two_replicas_share_the_sources_and_one_takes_over_from_the_dead_o
     assert sorted(seen(1)) == sorted(names), "what was saved was published again"
 
 
+async def test_a_replica_that_was_taken_for_dead_and_is_not_repeats_at_most(
+    github: FakeGitHub, outside: Outside, poller: Callable[..., Child]
+) -> None:
+    wanted = {github.put(1)}
+    outside.apply(github.source(startup={"backfill": "1h"}))
+    zombie = await poller(instance_id="zombie").start()
+    await eventually(lambda: set(keys(outside)) == wanted, 40, [zombie])
+
+    zombie.pause()
+    wanted.add(github.put(2))
+    heir = await poller(instance_id="heir").start()
+    await eventually(lambda: set(keys(outside)) == wanted, 40, [heir])
+    zombie.resume()
+    wanted.add(github.put(3))
+    await eventually(lambda: set(keys(outside)) == wanted, 20, [zombie, heir])
+    await heir.kill()
+    wanted.add(github.put(4))
+    await eventually(lambda: set(keys(outside)) == wanted, 40, [zombie])
+    assert_no_cursor_ran_ahead(outside, wanted)
+    assert len(keys(outside)) <= len(wanted) + 3
+
+
 async def test_sources_come_change_and_go_while_the_poller_runs(
     github: FakeGitHub, outside: Outside, poller: Callable[..., Child]
 ) -> None:

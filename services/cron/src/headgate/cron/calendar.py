@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.common.errors import Misconfigured
 from headgate.common.model import Duration, Schedule, Source
-from headgate.common.sources import Cursor, Event, Page, SourceConfig
+from headgate.common.sources import Cursor, Event, Page
 from headgate.common.sources.clock import Clock
-from headgate.common.sources.poll import read_config
+from headgate.common.sources.config import read_config
 from headgate.common.sources.position import Position
 from headgate.cron.misfire import Misfire, due
 from headgate.cron.slots import Slots, slots_of
@@ -23,8 +23,10 @@ LONGEST_NAP_SECONDS = 5.0
 """A clock that is set is noticed after so long."""
 
 
-class Ticks(SourceConfig):
+class Ticks(BaseModel):
     """Fires at every slot of its `schedule`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: Annotated[
         dict[str, Any],
@@ -36,7 +38,7 @@ class Ticks(SourceConfig):
     grace: Annotated[
         Duration,
         Field(description="How late a slot may be and still count as on time, whatever catch_up says."),
-    ] = timedelta(seconds=60)
+    ] = timedelta(minutes=5)
     max_age: Annotated[Duration, Field(description="Slots older than this are never caught up.")] = timedelta(
         hours=24
     )
@@ -107,7 +109,7 @@ class Calendars:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.providers: Mapping[str, type[SourceConfig]] = {PROVIDER: Ticks}
+        self.providers: Mapping[str, type[Ticks]] = {PROVIDER: Ticks}
 
     def open(self, source: Source) -> Calendar:
         if source.schedule is None:
@@ -118,7 +120,6 @@ class Calendars:
         if source.schedule.jitter:
             raise Misconfigured(f"source {source.name}: schedule.jitter spreads polls; slots are exact")
         config = read_config(Ticks, source)
-        assert isinstance(config, Ticks)  # noqa: S101 - read_config returns the model it was given
         return Calendar(source.schedule, config, self._clock)
 
 

@@ -17,8 +17,8 @@ class Misfire:
     """What happens to slots that passed while nobody was running."""
 
     catch_up: Literal["none", "last", "all"] = "last"
-    grace: timedelta = timedelta(seconds=60)
-    """A slot no later than this is on time: a restart or a takeover makes nothing late."""
+    grace: timedelta = timedelta(minutes=5)
+    """A slot no later than this is on time: a restart, a takeover, a broker away for a minute make nothing late."""
     max_age: timedelta = timedelta(hours=24)
     """What is older is never caught up."""
 

@@ -95,7 +95,7 @@ class Follower:
                 names = (self._source.name, self._source.provider)
                 telemetry.EVENTS.labels(*names).inc(len(page.events))
                 telemetry.BAD_ITEMS.labels(*names).inc(len(page.bad))
-                log.info("Published.", source=names[0], events=len(page.events), bad=len(page.bad))
+                log.debug("Published.", source=names[0], events=len(page.events), bad=len(page.bad))
 
         position = await take_turn(shape, self._position, publish, self._save)
         return await self._keep_current(position)

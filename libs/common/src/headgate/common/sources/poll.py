@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
-from pydantic import ValidationError
 
 from headgate.common.errors import Misconfigured, Transient
 from headgate.common.model import Schedule, Source, parse_duration
 from headgate.common.sources.clock import Clock
+from headgate.common.sources.config import read_config
 from headgate.common.sources.guard import GuardedTransport, Network
 from headgate.common.sources.position import Position
 from headgate.common.sources.provider import Cursor, Page, SourceConfig
@@ -103,7 +103,7 @@ class Pollers:
     def open(self, source: Source) -> Poll:
         """A source as written, ready to take turns. Misconfigured says which field to correct."""
         provider = self.providers[source.provider]
-        config = read_config(provider.config, source)
+        config: SourceConfig = read_config(provider.config, source)
         home = httpx.URL(str(config.base_url or provider.base_url or getattr(config, "url", "")))
         if home.scheme not in ("http", "https") or not home.host:
             raise Misconfigured(f"source {source.name}: '{home}' is not an http address")
@@ -132,16 +132,6 @@ class Pollers:
             overlap=source.overlap,
             timeout_seconds=self.timeout_seconds,
         )
-
-
-def read_config(model: type[SourceConfig], source: Source) -> SourceConfig:
-    """The provider's own settings, or which of them is wrong."""
-    try:
-        return model.model_validate(source.config)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Misconfigured(f"source {source.name}: config.{where}: {first['msg']}") from None
 
 
 def credential(config: SourceConfig, scheme: str) -> Callable[[], tuple[str, str] | None]:

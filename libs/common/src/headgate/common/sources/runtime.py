@@ -6,6 +6,7 @@ Kept true by one function, `_reconcile`, called whenever the group, the topic or
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import dataclass, field
 
 import structlog
@@ -143,7 +144,7 @@ class Runtime:
             "cursor": stored.cursor,
             "boundary": list(stored.boundary),
             "saved_at": micros(stored.saved_at),
-            "saved_by": self.settings.instance_id or "",
+            "saved_by": self.settings.instance_id or socket.gethostname(),
         }
         value = self.codec.encode("CursorRecord", record)
         await self.producer.send(self._topics.cursors, key=source.name, value=value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -49,6 +50,15 @@ class Child:
         if self._process is not None and self.running:
             self._process.kill()
             await self._process.wait()
+
+    def pause(self) -> None:
+        """Make it a zombie: it stands still and knows nothing of it."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     async def stop(self) -> int:
         """SIGTERM, and its exit code."""

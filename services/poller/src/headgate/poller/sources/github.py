@@ -81,6 +81,8 @@ class Since(Cursor):
 async def fetch(client: httpx.AsyncClient, config: Issues, cursor: Since) -> Page[Since]:
     """A page by key: the next one asks from the last change on, since the numbers of later pages move
     while issues change. Only a page that ends in the second it began with is followed by its link.
+    (Where links are page numbers, an issue that leaves that second meanwhile moves the rest up by one.
+    That matters only if more than a page of issues share a second that lies before the overlap.)
     """
     if cursor.link is not None:
         response = await client.get(cursor.link)
@@ -104,8 +106,8 @@ async def fetch(client: httpx.AsyncClient, config: Issues, cursor: Since) -> Pag
 
 def to_event(item: Any) -> Event:
     """The list names no change, only the issue and when it last changed: `updated_at` is the one change id
-    there is. It is what a webhook's `issue` carries too, so both ways in give one fingerprint. Two changes
-    within a second are one event, which shows the later state.
+    there is. Two changes within a second are one event, which shows the later state. A webhook tells of
+    each of them by a delivery id that no list has, so a trigger on both ways in hears of an issue twice.
     """
     return Event(
         key=f"issue:{item['node_id']}:{item['updated_at']}",
