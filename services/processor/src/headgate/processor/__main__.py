@@ -1,6 +1,7 @@
 """`python -m headgate.processor`"""
 
 import asyncio
+import gc
 import logging
 import sys
 
@@ -18,6 +19,9 @@ def main() -> int:
     configure(settings, "processor")
     # Faust and aiokafka build their debug records before they ask whether anyone wants them.
     logging.disable(logging.INFO)
+    # A batch makes tens of thousands of short-lived objects and no cycles: looking for those at each 700th
+    # object costs a tenth of the time.
+    gc.set_threshold(50_000, 20, 50)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
         asyncio.run(run(settings))

@@ -326,7 +326,7 @@ def _activation(incoming: Incoming) -> Activation:
 
 
 def _is_replay(record: Record) -> bool:
-    return any(name == deadletter.REPLAY_OF for name, _ in record.headers)
+    return deadletter.REPLAY_OF in dict(record.headers)
 
 
 def _fields(reason: Reason) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""What the batch transport assumes of Faust 0.15.3, held against the real one and a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import faust
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from faust.transport.consumer import Consumer as BaseConsumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
+
+from headgate.common.settings import KafkaSettings
+from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
+from headgate.processor.batching.transport import register
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(300),
+    # Faust leaves its aiokafka connections and a thread's loop to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+class World:
+    """A topic of one partition, a group, and apps that read it."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self.bootstrap, self.directory = bootstrap, directory
+        self.name = f"c{uuid.uuid4().hex[:10]}"
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.admin.create_topics([NewTopic(self.name, 1, 1)])[self.name].result(20)
+        self.apps: list[faust.App] = []
+
+    def publish(self, first: int, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for number in range(first, first + count):
+            producer.produce(self.name, str(number).encode(), partition=0)
+        assert producer.flush(30) == 0
+
+    async def start(self, work: Callable[[Batch[Any]], Any], **settings: Any) -> tuple[faust.App, Any]:
+        register()
+        app = faust.App(
+            self.name,
+            broker=f"{SCHEME}://{self.bootstrap}",
+            store="memory://",
+            datadir=str(self.directory / str(len(self.apps))),
+            web_enabled=False,
+            autodiscover=False,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            broker_max_poll_records=10,
+            broker_session_timeout=6,
+            broker_heartbeat_interval=1,
+            broker_commit_interval=0.2,
+            stream_recovery_delay=0,
+            **settings,
+        )
+
+        @app.agent(app.topic(self.name, value_serializer="raw"), name="agent")
+        async def agent(stream: Any) -> None:
+            async for batch in stream:
+                await work(batch)
+
+        app.finalize()
+        await app.start()
+        self.apps.append(app)
+        return app, agent
+
+    async def committed(self) -> int:
+        def ask() -> Any:
+            group = ConsumerGroupTopicPartitions(self.name)
+            found = self.admin.list_consumer_group_offsets([group])[self.name].result(20).topic_partitions
+            return max([0, *(one.offset for one in found)])
+
+        return int(await asyncio.to_thread(ask))
+
+    async def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = condition()
+            if await found if asyncio.iscoroutine(found) else found:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"waited {seconds:.0f} s in vain until {what}")
+
+    async def until_committed(self, offset: int) -> None:
+        async def there() -> bool:
+            return await self.committed() == offset
+
+        await self.until(f"offset {offset} is committed", there)
+
+
+@pytest.fixture
+async def world(kafka: str, tmp_path: Path) -> AsyncIterator[World]:
+    made = World(kafka, tmp_path)
+    yield made
+    for app in made.apps:
+        if app.started and not app.should_stop:
+            await asyncio.wait_for(app.stop(), 30)
+
+
+def values(batch: Batch[Any]) -> list[int]:
+    return [int(record.value) for record in batch.records]
+
+
+def test_the_pinned_faust_still_has_what_is_overridden() -> None:
+    assert faust.__version__ == "0.15.3"
+    for name in (
+        "_filter_tps_with_pending_acks", "_new_offset", "_drain_messages", "_wait_next_records", "perform_seek",
+        "on_partitions_assigned", "on_partitions_revoked", "stop_flow", "verify_event_path",
+    ):  # fmt: skip
+        assert callable(getattr(BaseConsumer, name)), name
+    for name in ("seek", "seek_to_beginning", "getmany"):
+        assert callable(getattr(AIOKafkaConsumerThread, name)), name
+
+
+async def test_records_come_in_batches_in_order_and_finished_ones_are_committed(world: World) -> None:
+    got: list[list[int]] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        got.append(values(batch))
+        batch.finish()
+
+    world.publish(0, 95)
+    await world.start(work)
+    await world.until_committed(95)
+    assert [number for batch in got for number in batch] == list(range(95))
+    assert max(len(batch) for batch in got) == 10
+
+
+async def test_a_batch_that_raised_is_not_committed_nor_is_anything_behind_it(world: World) -> None:
+    broken = True
+    done: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        numbers = values(batch)
+        if broken and 25 in numbers:
+            raise RuntimeError("planted")
+        batch.finish()
+        done.extend(numbers)
+
+    world.publish(0, 60)
+    app, _ = await world.start(work)
+    await world.until("the batches behind it are done", lambda: 59 in done)
+    await world.until_committed(20)
+    await app.stop()
+    assert await world.committed() == 20
+    broken = False
+    done.clear()
+    await world.start(work)
+    await world.until_committed(60)
+    assert done == list(range(20, 60))
+
+
+async def test_a_batch_whose_task_is_cancelled_is_not_committed(world: World) -> None:
+    reached = asyncio.Event()
+    done: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        numbers = values(batch)
+        if 25 in numbers and not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+        batch.finish()
+        done.extend(numbers)
+
+    world.publish(0, 40)
+    app, agent = await world.start(work)
+    await asyncio.wait_for(reached.wait(), 60)
+    for actor in list(agent._actors):
+        actor.actor_task.cancel()
+    await world.until("the batch behind it is done", lambda: 39 in done)
+    await world.until_committed(20)
+    await app.stop()
+    assert await world.committed() == 20
+
+
+async def test_a_slow_agent_holds_a_bounded_number_of_batches(world: World) -> None:
+    go = asyncio.Event()
+    done: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        await go.wait()
+        done.extend(values(batch))
+        batch.finish()
+
+    world.publish(0, 500)
+    app, _ = await world.start(work)
+    consumer: Any = app.consumer
+    await world.until("it is full", lambda: consumer.ledger.unfinished >= 8)
+    for _ in range(20):
+        await asyncio.sleep(0.02)
+        assert consumer.ledger.unfinished <= 8
+    go.set()
+    await world.until_committed(500)
+    assert done == list(range(500))
+
+
+async def test_a_second_member_takes_over_half_way_and_nothing_is_skipped(world: World) -> None:
+    """The topic has one partition: whoever holds it, every record is finished by someone."""
+    done: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        await asyncio.sleep(0.01)
+        done.extend(values(batch))
+        batch.finish()
+
+    world.publish(0, 300)
+    first, _ = await world.start(work)
+    await world.until("it has begun", lambda: len(done) > 50)
+    await world.start(work)
+    await world.until("it is a good way on", lambda: len(set(done)) > 150)
+    await first.stop()
+    await world.until_committed(300)
+    assert set(done) == set(range(300))
+
+
+async def test_what_the_outbox_flushed_is_stored_and_what_cannot_be_stored_is_told(world: World) -> None:
+    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
+    for number in range(1_000):
+        outbox.send(world.name, b"x", str(number))
+    await outbox.flush()
+    await outbox.close()
+    app_seen: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        app_seen.extend(record.offset for record in batch.records)
+        batch.finish()
+
+    await world.start(work)
+    await world.until_committed(1_000)
+    assert app_seen == list(range(1_000))
+    missing = Outbox(KafkaSettings(bootstrap=world.bootstrap), **{"topic.metadata.propagation.max.ms": 500})
+    missing.send(f"{world.name}-missing", b"x", None)
+    with pytest.raises(DeliveryFailed, match="missing"):
+        await missing.flush()
+    await missing.close()
+
+
+async def test_a_flush_ends_while_others_keep_sending(world: World) -> None:
+    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
+    stop = asyncio.Event()
+
+    async def others() -> None:
+        while not stop.is_set():
+            outbox.send(world.name, b"other", None)
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(others())
+    for _ in range(5):
+        outbox.send(world.name, b"mine", None)
+        await asyncio.wait_for(outbox.flush(), 30)
+    stop.set()
+    await busy
+    await outbox.close()
