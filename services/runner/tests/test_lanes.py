@@ -119,7 +119,8 @@ async def test_release_ends_what_waits_lets_calls_finish_and_tells_the_mark() ->
     release = asyncio.create_task(desk.lanes.release([0], 30))
     await desk.allow(0, 2)
     assert await release == {0: 1}
-    assert desk.handled == [0, 2], "a queued record was started after the release began"
+    assert desk.handled == [0, 2]
+    assert not desk.running, "a queued record was started after the release began"
     assert lane.closed
     assert not lane.workers
 
