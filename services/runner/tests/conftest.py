@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from headgate.common.embedded.ports import free
 from headgate.common.fingerprints import run_id, uid
@@ -261,21 +261,25 @@ class World:
                 **self.stack.kafka.librdkafka(),
                 "group.id": "test.reader",
                 "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
                 "log_level": 0,
             }
         )
         try:
             found: list[Message] = []
+            left: dict[int | None, int] = {}
             for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-                where = TopicPartition(topic, number, 0)
-                low, high = consumer.get_watermark_offsets(where, timeout=10)
-                consumer.assign([TopicPartition(topic, number, low)])
-                while low < high:
-                    message = consumer.poll(10)
-                    assert message is not None
-                    assert message.error() is None, message.error()
-                    found.append(message)
-                    low = (message.offset() or 0) + 1
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+                if low < high:
+                    left[number] = high
+            consumer.assign([TopicPartition(topic, number or 0, OFFSET_BEGINNING) for number in left])
+            while left:
+                message = consumer.poll(10)
+                assert message is not None
+                assert message.error() is None, message.error()
+                found.append(message)
+                if (message.offset() or 0) + 1 >= left.get(message.partition(), 0):
+                    left.pop(message.partition(), None)
             return found
         finally:
             consumer.close()

@@ -156,19 +156,27 @@ async def test_poison_of_every_kind_is_dead_lettered_and_the_partition_goes_on(
     assert engine.count == 1
 
 
-async def test_runs_of_one_key_start_in_order_and_keys_side_by_side(world: Any, engine: Any) -> None:
-    slow = {world.run("t", number) for number in range(0, 40, 7)}
-    engine.plan = lambda run, attempt: "500-before" if run in slow and attempt < 3 else "ok"
-    await world.apply("t", http(engine))
+async def test_runs_of_one_key_start_in_order_and_other_keys_do_not_wait(world: Any, engine: Any) -> None:
+    first = world.run("t", 0)
+    shaky = {world.run("t", number) for number in range(1, 40, 7)}
+
+    def plan(run: str, attempt: int) -> str:
+        if run == first:
+            return "hang"
+        return "500-before" if run in shaky and attempt < 3 else "ok"
+
+    engine.plan = plan
+    await world.apply("t", http(engine, timeout="60s"))
     await world.match("t", range(40), keys=5)
     await (await world.runner()).ready()
+    await world.eventually(world.run_records, lambda found: len(found) == 32, "the runs of 4 keys")
+    engine.let_go.set()
     await world.eventually(world.run_records, lambda found: len(found) == 40, "40 runs")
     number_of = {world.run("t", number): number for number in range(40)}
-    first_seen = list(dict.fromkeys(number_of[run] for run in engine.order))
+    first_asked = list(dict.fromkeys(number_of[run] for run in engine.order))
     for key in range(5):
-        mine = [number for number in first_seen if number % 5 == key]
+        mine = [number for number in first_asked if number % 5 == key]
         assert mine == sorted(mine)
-    assert engine.most_running > 1
 
 
 async def test_backpressure_bounds_what_is_in_hand_by_pausing_and_drops_nothing(
@@ -311,4 +319,4 @@ async def test_a_record_that_cannot_be_dead_lettered_is_not_committed_and_the_pr
     runner = await world.runner(stall_seconds="3")
     assert await runner.ended() == 1
     assert "no progress" in runner.log.read_text()
-    assert (await asyncio.to_thread(world.committed))[0] == -1001
+    assert (await asyncio.to_thread(world.committed))[0] <= 0

@@ -144,8 +144,9 @@ class App:
             ends: dict[int, int] = {}
             try:
                 ends = await asyncio.to_thread(ends_of, list(lanes.lanes))
-                if intake.trouble:
-                    self._health.degraded("kafka", intake.trouble)
+                trouble, intake.trouble = intake.trouble, None  # a lasting one is complained of again
+                if trouble:
+                    self._health.degraded("kafka", trouble)
                 elif lanes.lanes:
                     self._health.ok("kafka")
             except KafkaException as problem:

@@ -87,7 +87,7 @@ class Intake:
         self.beat_at = time.monotonic()
         """When the thread last came round."""
         self.trouble: str | None = None
-        """What Kafka last complained about, until it works again."""
+        """What Kafka last complained about; whoever reads it clears it."""
 
     def start(self) -> None:
         self._thread.start()

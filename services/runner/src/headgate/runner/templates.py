@@ -230,7 +230,7 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return json.dumps(_unwrapped(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         raise TemplateRefused("a template gives something that is no JSON value") from None
 
@@ -241,6 +241,14 @@ def _plain(value: Any, where: str) -> Any:
         return json.loads(_json(value))
     except TemplateRefused as problem:
         raise TemplateRefused(f"{where}: {problem}") from None
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unwrapped(one) for key, one in dict.items(value)}
+    if isinstance(value, list | tuple):
+        return [_unwrapped(one) for one in value]
+    return value
 
 
 def _replace(value: Any, old: str, new: str) -> str:
