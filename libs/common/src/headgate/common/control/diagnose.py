@@ -206,6 +206,9 @@ def _dead_letters(connection: Connection) -> Check:
         )
     if waiting:
         return Check(
-            "dlq", "warn", f"{waiting:,} dead letters wait", "`headgate dlq list` shows them and what to do"
+            "dlq",
+            "warn",
+            f"{waiting:,} dead letter{'s wait' if waiting > 1 else ' waits'}",
+            "`headgate dlq list` shows them and what to do",
         )
     return Check("dlq", "ok", f"no dead letter waits ({total:,} kept)")
