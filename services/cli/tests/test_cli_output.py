@@ -80,6 +80,14 @@ def test_nothing_is_said_on_stderr_and_stdout_stays_data(output: Format) -> None
     assert out.strip() in ("", "[]")
 
 
+def test_columns_that_do_not_give_are_never_cut() -> None:
+    things = [{"name": "n" * 50, "n": 10**9, "text": "x" * 50}]
+    out = Text.from_ansi(printed(Format.table, things, width=40)[0]).plain
+
+    assert "n" * 50 in out
+    assert str(10**9) in out
+
+
 def test_markup_in_data_is_data() -> None:
     assert "[bold]x[/nope]" in printed(Format.table, [{"name": "[bold]x[/nope]", "n": 1}])[0]
 
