@@ -35,7 +35,7 @@ def _check_provider(spec: SourceSpec) -> None:
         catalogue.provider(spec.provider).config.model_validate(spec.config)
 
 
-@pytest.mark.parametrize("document", _documents())
+@pytest.mark.parametrize("document", list(_documents()))
 def test_an_example_is_what_apply_accepts(document: dict[str, Any]):
     if document["kind"] == "Source":
         _check_provider(Source.model_validate(document))

@@ -154,16 +154,18 @@ def test_bytes_that_are_no_event_are_shown_and_replayed_untouched(
     assert dict(again.headers)["x"] == b"\xff\xfe"
 
 
-def test_a_letter_without_its_origin_is_refused_and_left_alone(
+def test_a_letter_without_its_origin_is_left_alone_and_keeps_no_other_back(
     world: Any, headgate: Any, trigger: str
 ) -> None:
     event = world.event()
     world.letter(event, trigger=trigger, topic="")
+    world.letter(event, trigger=trigger)
 
     refused = headgate("dlq", "replay", "--trigger", trigger, "--yes")
 
     assert refused.code == 1
-    assert "does not say which topic it came from" in refused.err
+    assert "the topic of origin is not in the headers" in refused.err
+    assert len(raw_records(world, event["fingerprint"])) == 2
     assert len(headgate("dlq", "list", "--trigger", trigger, "-o", "json").data) == 1
 
 

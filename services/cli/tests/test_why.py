@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from headgate.common import fingerprints
+
 pytestmark = pytest.mark.kafka
 
 
@@ -135,6 +137,30 @@ def test_why_follows_a_replay_to_its_run(world: Any, headgate: Any) -> None:
     assert [run["run_id"] for run in story["runs"]] == [run_id]
     assert [letter["state"] for letter in story["dead_letters"]] == ["replayed"]
     assert "decided 2 times" in screen(headgate("why", event["id"]))
+
+
+def test_why_finds_another_programs_record_by_its_place_its_id_and_its_fingerprint(
+    world: Any, headgate: Any
+) -> None:
+    number = uuid4().hex
+    headers = [("ce_specversion", b"1.0"), ("ce_id", number.encode()), ("ce_source", b"billing/eu")]
+    at = world.raw(
+        world.connection.topics.raw, None, b'{"amount": 5}', [*headers, ("ce_type", b"order.paid")]
+    )
+    event_id = fingerprints.foreign_event_id(at.topic, at.partition, at.offset)
+    fingerprint = f"events/billing/eu:{number}"
+
+    by_place = headgate("why", f"events.raw/{at.partition}/{at.offset}", "-o", "json").data
+    by_id = headgate("why", event_id, "-o", "json").data
+
+    assert by_place["event"]["id"] == by_id["event"]["id"] == event_id
+    assert by_id["event"]["fingerprint"] == fingerprint
+    assert by_id["waiting"][0]["stage"] == "processor"
+    # It stands on the partition of its fingerprint, or the processor re-keys it there.
+    rekeyed = [*headers, ("headgate-origin", f"{at.topic}/{at.partition}/{at.offset}".encode())]
+    world.raw(world.connection.topics.rekeyed, fingerprint.encode(), b'{"amount": 5}', rekeyed)
+    by_fingerprint = headgate("why", fingerprint, "-o", "json").data
+    assert by_fingerprint["event"]["id"] == event_id
 
 
 def test_why_fits_a_screen_with_thirty_triggers_and_long_reasons(world: Any, headgate: Any) -> None:

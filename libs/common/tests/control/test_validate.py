@@ -109,6 +109,10 @@ def test_every_mistake_of_every_document_is_told_at_once() -> None:
     assert {int(problem.split(":")[1]) for problem in problems} >= {3, 5, 7, 31}
 
 
+def test_an_invalid_item_is_not_also_a_missing_one() -> None:
+    assert len(told(GOOD.replace("{env: SECRET}", "s3cr3t"))) == 1
+
+
 def test_a_secret_is_not_repeated_in_the_message() -> None:
     assert "s3cr3t" not in "".join(told(GOOD.replace("{env: SECRET}", "s3cr3t")))
 

@@ -91,41 +91,42 @@ def _write(session: Session, text: str) -> None:
     session.out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+NARROWEST = 10
+GAP = "  "
+
+
 def _table(session: Session, things: Sequence[T], view: View[T]) -> None:
-    if session.out.is_terminal:
-        _table_for_people(session, things, view)
-        return
-    # Not a terminal: nothing is cut, whatever the width, so that grep and awk see whole values.
-    rows = [[column.title for column in view.columns]]
-    rows += [[column.value(thing) for column in view.columns] for thing in things]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(view.columns))]
-    for row in rows:
-        cells = [
-            text.rjust(width) if column.right else text.ljust(width)
-            for text, width, column in zip(row, widths, view.columns, strict=True)
-        ]
-        _write(session, "  ".join(cells).rstrip())
-
-
-def _table_for_people(session: Session, things: Sequence[T], view: View[T]) -> None:
-    from rich import box
-    from rich.table import Table
+    """Columns side by side. A terminal's width cuts the columns that give; a pipe cuts nothing, so that
+    grep and awk see whole values."""
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in view.columns:
-        # Columns that give are cut first; the others keep their width.
-        longest = max(len(column.title), *(len(column.value(thing)) for thing in things))
-        table.add_column(
-            column.title,
-            no_wrap=True,
-            overflow="ellipsis",
-            justify="right" if column.right else "left",
-            min_width=None if column.give else longest,
-        )
-    for thing in things:
-        table.add_row(*(Text(c.value(thing), style=c.style(thing) if c.style else "") for c in view.columns))
-    session.out.print(table)
+    columns = view.columns
+    rows = [[column.value(thing) for column in columns] for thing in things]
+    widths = [max(len(column.title), *(len(row[i]) for row in rows)) for i, column in enumerate(columns)]
+    if session.out.is_terminal:
+        widths = _fitted(widths, [column.give for column in columns], session.out.width)
+    styles = [[column.style(thing) if column.style else "" for column in columns] for thing in things]
+    titles = [column.title for column in columns]
+    for cells, looks in zip([titles, *rows], [["bold"] * len(columns), *styles], strict=True):
+        line = Text(end="")
+        for index, (cell, column, width, look) in enumerate(zip(cells, columns, widths, looks, strict=True)):
+            cut = cell if len(cell) <= width else cell[: width - 1] + "…"
+            line.append(
+                (GAP if index else "") + (cut.rjust(width) if column.right else cut.ljust(width)), look
+            )
+        line.rstrip()
+        session.out.print(line, soft_wrap=True, crop=False)
+
+
+def _fitted(widths: list[int], gives: list[bool], room: int) -> list[int]:
+    """Widths that fit: the widest column that gives gives first."""
+    widths = list(widths)
+    while sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        giving = [index for index, width in enumerate(widths) if gives[index] and width > NARROWEST]
+        if not giving:
+            break
+        widths[max(giving, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def dump_json(value: object, indent: int | None = 2) -> str:

@@ -16,7 +16,7 @@ from confluent_kafka import libversion
 from headgate.common.errors import HeadgateError, Unreachable
 from headgate.common.registry import COMPATIBILITY
 from headgate.common.settings import ServiceSettings
-from headgate.common.topicadmin import TopicAdmin
+from headgate.common.topicadmin import Finding, TopicAdmin
 
 from .connection import Connection
 from .groups import Group, group_of
@@ -60,14 +60,12 @@ def _checks(connection: Connection) -> Iterator[Check]:
         yield Check("broker", "fail", what, fix)
         return
     yield _broker(connection)
-    missing = False
-    for check in _topics(connection):
-        missing = missing or check.state == "fail"
-        yield check
+    found = TopicAdmin(connection.settings.kafka).check(connection.topics)
+    yield from _topics(found, connection.topics.prefix)
     if registry_answers:
         yield from _schemas(connection)
     yield _clock(connection.settings)
-    if missing:
+    if any(finding.state == "missing" for finding in found):
         return
     for service in ("processor", "runner"):
         yield _group(group_of(connection, service))
@@ -124,8 +122,7 @@ def _registry(connection: Connection) -> Iterator[Check]:
     yield Check("registry", "ok", f"{url}: {len(subjects)} subject{'s' * (len(subjects) != 1)}")
 
 
-def _topics(connection: Connection) -> Iterator[Check]:
-    found = TopicAdmin(connection.settings.kafka).check(connection.topics)
+def _topics(found: list[Finding], prefix: str) -> Iterator[Check]:
     missing = [finding.topic for finding in found if finding.state == "missing"]
     wrong = [finding for finding in found if finding.state == "wrong"]
     if missing:
@@ -136,7 +133,7 @@ def _topics(connection: Connection) -> Iterator[Check]:
     for finding in wrong:
         yield Check("topics", "fail", f"{finding.topic} is wrong", finding.detail)
     if not missing and not wrong:
-        yield Check("topics", "ok", f"all {len(found)} as declared, prefix {connection.topics.prefix}")
+        yield Check("topics", "ok", f"all {len(found)} as declared, prefix {prefix}")
 
 
 def _schemas(connection: Connection) -> Iterator[Check]:
@@ -206,6 +203,9 @@ def _dead_letters(connection: Connection) -> Check:
         )
     if waiting:
         return Check(
-            "dlq", "warn", f"{waiting:,} dead letters wait", "`headgate dlq list` shows them and what to do"
+            "dlq",
+            "warn",
+            f"{waiting:,} dead letter{'s wait' if waiting > 1 else ' waits'}",
+            "`headgate dlq list` shows them and what to do",
         )
     return Check("dlq", "ok", f"no dead letter waits ({total:,} kept)")

@@ -23,7 +23,11 @@ def problems_of(
     schema = model.model_json_schema(by_alias=True)
     data = _at(document.data, prefix)
     found: dict[tuple[Path, str], Problem] = {}
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
+        inside = [other for other in details if other["loc"][:-1] == detail["loc"]]
+        if detail["type"] == "too_short" and inside:
+            continue  # pydantic counts only the valid items: the invalid ones are the problem
         path = _written(detail["loc"], data)
         message, fix = _say(str(detail["type"]), dict(detail), path, schema)
         at = prefix + path

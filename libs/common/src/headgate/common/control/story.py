@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from headgate.common.deadletter import REPLAY_OF
 from headgate.common.fingerprints import foreign_event_id
 from headgate.common.headers import text
 
@@ -270,10 +271,22 @@ class Teller:
             if letter.mark is None or letter.mark.state != "replayed":
                 continue
             since = int(letter.mark.at.timestamp() * 1000) - CLOCKS_MS
-            later = self._keyed(self._topics.decisions, "Decision", event_id, since)
-            story.decisions += [one for one in later if one.record.coordinates not in known]
-            known |= {one.record.coordinates for one in later}
+            for one in {event_id, self._id_after_replay(letter, since) or event_id}:
+                later = self._keyed(self._topics.decisions, "Decision", one, since)
+                story.decisions += [d for d in later if d.record.coordinates not in known]
+                known |= {decision.record.coordinates for decision in later}
             self._find_runs(story, since)
+
+    def _id_after_replay(self, letter: Letter, since: int) -> str | None:
+        """The id that a replayed record got: another program's records are named after their place."""
+        if letter.reason.topic not in self._topics_read:
+            return None
+        wanted = letter.record.coordinates.encode()
+        for window in self._scan.forwards(letter.reason.topic, None, since):
+            found = self._matching(window, lambda message: _header(message, REPLAY_OF) == wanted)
+            if found:
+                return event_of(found[0], self._connection).id
+        return None
 
     def _matched_elsewhere(self, event_id: str, verdict: dict[str, Any], since: int) -> Record | None:
         """A matched event whose key is not the run id: its trigger asks for an order."""

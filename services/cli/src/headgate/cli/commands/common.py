@@ -73,15 +73,17 @@ def progress(session: Session, what: str) -> Iterator[Progress | None]:
         yield None
         return
     started = time.monotonic()
-    with session.err.status(what) as status:
-        status.stop()
+    status = session.err.status(what)
 
-        def told(done: int, total: int) -> None:
-            if time.monotonic() - started > SHOW_PROGRESS_AFTER_SECONDS:
-                status.update(f"{what}: {done:,} of {total:,} records")
-                status.start()
+    def told(done: int, total: int) -> None:
+        if time.monotonic() - started > SHOW_PROGRESS_AFTER_SECONDS:
+            status.update(f"{what}: {done:,} of {total:,} records")
+            status.start()
 
+    try:
         yield told
+    finally:
+        status.stop()
 
 
 def confirm(session: Session, question: str, yes: bool) -> None:

@@ -10,6 +10,7 @@ import typer
 from headgate.common.control.errors import NotFound
 
 from ..everywhere import command
+from ..exits import FAILURE
 from ..output import Column, View, show_all, show_one
 from ..session import Format, Session
 from .common import age, clock, confirm, moment_ms, plural, progress, short
@@ -134,13 +135,21 @@ def replay(
     [bold]headgate dlq replay --stage runner --error engine-refused[/bold]     counts, asks, replays
     [bold]headgate dlq replay --trigger page-triage --since 2h --rate 20 --yes[/bold]
     """
-    wanted = _filter(ids, stage, error, trigger, since, until, again)
-    found = _settled_or_found(session, ids, wanted, "replay", again)
-    if not found or not _agreed(session, found, "Replay", yes, dry_run):
-        return
     from headgate.common.control.letters import Pace
 
-    _settle(session, "replayed", found, lambda some: _letters(session).replay(some, Pace(rate), note))
+    wanted = _filter(ids, stage, error, trigger, since, until, again)
+    found = _settled_or_found(session, ids, wanted, "replay", again)
+    ready = [letter for letter in found if letter.reason.topic]
+    if ready and _agreed(session, ready, "Replay", yes, dry_run):
+        _settle(session, "replayed", ready, lambda some: _letters(session).replay(some, Pace(rate), note))
+    homeless = [letter for letter in found if not letter.reason.topic]
+    if homeless:
+        named = ", ".join(letter.id for letter in homeless[:5]) + (", ..." if len(homeless) > 5 else "")
+        session.say(
+            f"{plural(len(homeless), 'letter')} left alone: the topic of origin is not in the headers ({named}). "
+            "Produce such a letter by hand with kcat, then `headgate dlq discard` it."
+        )
+        raise typer.Exit(FAILURE)
 
 
 def discard(

@@ -11,7 +11,7 @@ import typer
 from ..everywhere import command
 from ..output import View, show_one
 from ..session import Format, Session
-from .common import age, clock, progress, short
+from .common import age, clock, plural, progress, short
 
 if TYPE_CHECKING:
     from headgate.common.control.events import Event, Found
@@ -102,7 +102,7 @@ def lines_of(story: Story) -> Iterator[Line]:
         yield "waits", waiting.what, "cyan"
         yield "", f"next: {waiting.next}", ""
     if story.others:
-        yield "also", f"{len(story.others)} more sightings of it, newest last:", ""
+        yield "also", f"{plural(len(story.others), 'more sighting')} of it, newest last:", ""
         for other in story.others[-5:]:
             yield "", f"{clock(other.received_at)}  {other.id}  from {other.source}", "dim"
 
