@@ -155,11 +155,12 @@ def test_after_kill_9_the_next_one_starts_on_the_same_folder_and_ports(dev: Dev)
     dev.start().up()
 
 
-def test_a_service_that_dies_is_started_again_and_its_reason_shown(dev: Dev) -> None:
+def test_a_service_that_dies_is_started_again_with_its_reason_and_a_growing_pause(dev: Dev) -> None:
     dev.start("--only", "runner", FAKE_ENDS="3").up()
-    assert eventually(lambda: dev.facts()["services"]["runner"]["restarts"] == 1)
-    assert eventually(lambda: dev.text.count("ready in") == 2)
+    assert eventually(lambda: dev.facts()["services"]["runner"]["restarts"] == 2)
+    assert eventually(lambda: dev.text.count("ready in") == 3)
     assert "runner           ended with code 3 (no space left on device); starting again in 0.5 s" in dev.text
+    assert "runner           ended with code 3 (no space left on device); starting again in 1 s" in dev.text
     assert not is_gone(dev.facts()["services"]["runner"]["pid"])
 
 

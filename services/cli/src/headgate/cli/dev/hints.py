@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headgate.cli.dev.deliveries import PATH
 from headgate.cli.dev.screen import Screen
 from headgate.cli.dev.stack import Stack
-from headgate.cli.dev.timeline import Story
+
+if TYPE_CHECKING:
+    from headgate.cli.dev.timeline import Story
 
 
 def relative(path: Path) -> Path:
