@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headgate.common.embedded.ports import free, is_open
+from headgate.common.embedded.ports import can_listen, free, is_open
 
 FAKES = Path(__file__).with_name("fakes")
 DEADLINE_SECONDS = 60.0
@@ -40,7 +40,8 @@ class Dev:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.health_port, self.webhook_port = free(2)
+        self.health_port = next(base for base in free(20) if all(map(can_listen, range(base, base + 20))))
+        self.webhook_port = self.health_port + 19
         self.output = directory.parent / f"{directory.name}.out"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -191,7 +192,7 @@ def test_a_second_dev_in_the_same_folder_says_who_has_it_and_exits_1(dev: Dev) -
 def test_a_second_dev_on_the_same_ports_says_who_has_them_and_exits_1(dev: Dev, tmp_path: Path) -> None:
     dev.start().up()
     second = Dev(tmp_path / "other")
-    second.health_port = dev.health_port
+    second.health_port, second.webhook_port = dev.health_port, dev.webhook_port
     second.start()
     assert second.wait() == 1
     assert second.said(f"port {dev.health_port + 3} (cron's health) is taken by the headgate dev of process")
