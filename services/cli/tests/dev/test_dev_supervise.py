@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -38,6 +38,9 @@ def is_gone(pid: int) -> bool:
 class Dev:
     """One `headgate dev` under test."""
 
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
+    """By any of them; ended with the test, also one that fails."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.health_port = next(base for base in free(20) if all(map(can_listen, range(base, base + 20))))
@@ -59,6 +62,7 @@ class Dev:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(FAKES), **env},
             )
+        self.started.append(self.process)
         return self
 
     def said(self, words: str) -> bool:
@@ -100,11 +104,11 @@ class Dev:
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[Dev]:
-    started = Dev(tmp_path / "headgate")
-    yield started
-    if started.process is not None and not started.ended():
-        started.process.kill()
-        started.process.wait()
+    yield Dev(tmp_path / "headgate")
+    for process in Dev.started:
+        process.kill()
+        process.wait()
+    Dev.started.clear()
 
 
 def test_dev_json_says_where_everything_is(dev: Dev) -> None:
