@@ -1,5 +1,6 @@
 """Children end when we say so, when we die, and tell why when they fail."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -101,4 +102,8 @@ signal.pause()
         child = int(parent.stdout.readline())
         assert not is_gone(child)
         os.kill(parent.pid, signal.SIGKILL)
-    assert eventually(lambda: is_gone(child))
+    try:
+        assert eventually(lambda: is_gone(child))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)

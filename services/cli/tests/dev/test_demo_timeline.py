@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headgate.cli.dev import demo
+from headgate.cli.dev import demo, demo_secret
 from headgate.cli.dev.deliveries import Answer, Delivery, deliveries
 from headgate.cli.dev.timeline import PROMISE, TRIGGER, Story, broken_promises, table
 
@@ -110,10 +110,10 @@ def test_the_same_issue_is_delivered_three_times_and_each_demo_has_its_own_ids()
 
 
 def test_the_secret_is_made_once_for_our_eyes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(demo.SECRET_VARIABLE, raising=False)
-    assert demo.secret_env(tmp_path) == {}
-    made = demo.secret_env(tmp_path, create=True)
-    assert demo.secret_env(tmp_path) == made
-    assert (tmp_path / demo.SECRET_FILE).stat().st_mode & 0o077 == 0
-    monkeypatch.setenv(demo.SECRET_VARIABLE, "mine")
-    assert demo.secret_env(tmp_path) == {demo.SECRET_VARIABLE: "mine"}
+    monkeypatch.delenv(demo_secret.SECRET_VARIABLE, raising=False)
+    assert demo_secret.secret_env(tmp_path) == {}
+    made = demo_secret.secret_env(tmp_path, create=True)
+    assert demo_secret.secret_env(tmp_path) == made
+    assert (tmp_path / demo_secret.SECRET_FILE).stat().st_mode & 0o077 == 0
+    monkeypatch.setenv(demo_secret.SECRET_VARIABLE, "mine")
+    assert demo_secret.secret_env(tmp_path) == {demo_secret.SECRET_VARIABLE: "mine"}

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from headgate.common.embedded.ports import free, is_open
+from headgate.common.embedded.ports import can_listen, free, is_open
 
 FAKES = Path(__file__).with_name("fakes")
 DEADLINE_SECONDS = 60.0
@@ -38,9 +38,13 @@ def is_gone(pid: int) -> bool:
 class Dev:
     """One `headgate dev` under test."""
 
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
+    """By any of them; ended with the test, also one that fails."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.health_port, self.webhook_port = free(2)
+        self.health_port = next(base for base in free(20) if all(map(can_listen, range(base, base + 20))))
+        self.webhook_port = self.health_port + 19
         self.output = directory.parent / f"{directory.name}.out"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -58,6 +62,7 @@ class Dev:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(FAKES), **env},
             )
+        self.started.append(self.process)
         return self
 
     def said(self, words: str) -> bool:
@@ -99,11 +104,11 @@ class Dev:
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[Dev]:
-    started = Dev(tmp_path / "headgate")
-    yield started
-    if started.process is not None and not started.ended():
-        started.process.kill()
-        started.process.wait()
+    yield Dev(tmp_path / "headgate")
+    for process in Dev.started:
+        process.kill()
+        process.wait()
+    Dev.started.clear()
 
 
 def test_dev_json_says_where_everything_is(dev: Dev) -> None:
@@ -155,11 +160,12 @@ def test_after_kill_9_the_next_one_starts_on_the_same_folder_and_ports(dev: Dev)
     dev.start().up()
 
 
-def test_a_service_that_dies_is_started_again_and_its_reason_shown(dev: Dev) -> None:
+def test_a_service_that_dies_is_started_again_with_its_reason_and_a_growing_pause(dev: Dev) -> None:
     dev.start("--only", "runner", FAKE_ENDS="3").up()
-    assert eventually(lambda: dev.facts()["services"]["runner"]["restarts"] == 1)
-    assert eventually(lambda: dev.text.count("ready in") == 2)
+    assert eventually(lambda: dev.facts()["services"]["runner"]["restarts"] == 2)
+    assert eventually(lambda: dev.text.count("ready in") == 3)
     assert "runner           ended with code 3 (no space left on device); starting again in 0.5 s" in dev.text
+    assert "runner           ended with code 3 (no space left on device); starting again in 1 s" in dev.text
     assert not is_gone(dev.facts()["services"]["runner"]["pid"])
 
 
@@ -190,7 +196,7 @@ def test_a_second_dev_in_the_same_folder_says_who_has_it_and_exits_1(dev: Dev) -
 def test_a_second_dev_on_the_same_ports_says_who_has_them_and_exits_1(dev: Dev, tmp_path: Path) -> None:
     dev.start().up()
     second = Dev(tmp_path / "other")
-    second.health_port = dev.health_port
+    second.health_port, second.webhook_port = dev.health_port, dev.webhook_port
     second.start()
     assert second.wait() == 1
     assert second.said(f"port {dev.health_port + 3} (cron's health) is taken by the headgate dev of process")

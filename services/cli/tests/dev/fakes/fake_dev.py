@@ -12,7 +12,9 @@ stack.Stack._install_once = lambda self: "nothing to install"  # type: ignore[me
 stack.SERVICE_STOP_SECONDS = 1.0
 if "FAKE_START_SECONDS" in os.environ:
     start = stack.Stack.start
-    stack.Stack.start = lambda self, _=None: start(self, float(os.environ["FAKE_START_SECONDS"]))  # type: ignore[method-assign]
+    stack.Stack.start = lambda self, seconds=None: start(  # type: ignore[method-assign]
+        self, float(os.environ["FAKE_START_SECONDS"])
+    )
 
 if __name__ == "__main__":
     typer.run(command.dev)

@@ -1,6 +1,6 @@
 """Stands for a service of ours: answers /readyz, and ends as its environment says.
 
-FAKE_ENDS=3 ends with code 3 the first time it is ready; FAKE_DEAF ignores SIGTERM;
+FAKE_ENDS=3 ends with code 3 the first two times it is ready; FAKE_DEAF ignores SIGTERM;
 FAKE_REASON is why it is never ready.
 """
 
@@ -17,10 +17,12 @@ class Ready(http.server.BaseHTTPRequestHandler):
         self.send_response(503 if reason else 200)
         self.end_headers()
         self.wfile.write(f"{reason or 'ok'}\n".encode())
-        ends, times = os.environ.get("FAKE_ENDS"), Path(os.environ["HEADGATE_STATE_DIR"] + ".ended")
-        if ends and not times.exists():
+        ends = os.environ.get("FAKE_ENDS")
+        times = Path(os.environ["HEADGATE_STATE_DIR"] + ".ended")
+        ended = len(times.read_text()) if times.exists() else 0
+        if ends and ended < 2:
             times.parent.mkdir(parents=True, exist_ok=True)
-            times.touch()
+            times.write_text("x" * (ended + 1))
             print("no space left on device", flush=True)
             threading.Timer(0.1, os._exit, [int(ends)]).start()
 

@@ -19,7 +19,7 @@ from headgate.common.embedded.java import FAST_START, FULL_SPEED, java
 from headgate.common.embedded.ports import free, is_open
 from headgate.common.embedded.process import Process, ProcessFailed
 
-READY_SECONDS = 60
+READY_SECONDS = 120
 HEAP = "-Xmx320m"
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
+from pathlib import Path
+from typing import IO
 
 # Below Linux's ephemeral range, so that no outgoing connection takes one between our look and our use.
-FIRST, LAST = 30_000, 32_700
+FIRST, LAST = 28_000, 32_700
+
+_reserved: dict[int, IO[str]] = {}
 
 
 def is_open(port: int, host: str = "127.0.0.1") -> bool:
@@ -28,11 +35,28 @@ def can_listen(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free(count: int = 1) -> list[int]:
-    """Distinct ports that nobody listens on at this moment."""
+    """Distinct ports that nobody listens on, and that no other call of this, in any process of ours that
+    still runs, was given: a server may take long until it listens."""
     found: list[int] = []
     for port in random.SystemRandom().sample(range(FIRST, LAST), LAST - FIRST):
-        if can_listen(port):
+        if can_listen(port) and _reserve(port):
             found.append(port)
         if len(found) == count:
             return found
     raise OSError(f"no {count} free ports between {FIRST} and {LAST} on loopback")
+
+
+def _reserve(port: int) -> bool:
+    """Until this process ends; the kernel lets go of the lock then, however it ends."""
+    if port in _reserved:
+        return False
+    locks = Path(tempfile.gettempdir()) / f"headgate-free-ports-{os.getuid()}"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    handle = (locks / str(port)).open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return False
+    _reserved[port] = handle
+    return True

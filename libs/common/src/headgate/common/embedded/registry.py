@@ -11,7 +11,7 @@ from headgate.common.embedded.download import ensure
 from headgate.common.embedded.java import FAST_START, java
 from headgate.common.embedded.process import Process
 
-READY_SECONDS = 60
+READY_SECONDS = 120
 HEAP = "-Xmx160m"
 API = "/apis/ccompat/v7"
 

@@ -60,8 +60,8 @@ def dev(
     reset: Reset = False,
 ) -> None:
     """Run all of Headgate here: a real Kafka, a real Schema Registry and every service, until Ctrl-C."""
-    from headgate.cli.dev import demo as demonstration
     from headgate.cli.dev import hints
+    from headgate.cli.dev.demo_secret import secret_env
     from headgate.cli.dev.plan import Options, parse_only, parse_scale
     from headgate.cli.dev.screen import Screen
     from headgate.cli.dev.supervise import supervise
@@ -79,7 +79,7 @@ def dev(
             only=parse_only(only),
             scale=parse_scale(scale),
             reset=reset,
-            env=demonstration.secret_env(directory),
+            env=secret_env(directory),
         )
         screen = Screen()
         return supervise(options, screen, functools.partial(hints.stay_up, screen))
@@ -102,6 +102,7 @@ def demo(
 ) -> None:
     """`headgate dev`, with one GitHub webhook's way through it: event, decision, run, the engine's answer."""
     from headgate.cli.dev import demo as demonstration
+    from headgate.cli.dev.demo_secret import secret_env
     from headgate.cli.dev.plan import Options, parse_scale
     from headgate.cli.dev.screen import Screen
     from headgate.cli.dev.supervise import supervise
@@ -118,7 +119,7 @@ def demo(
             registry=registry,
             scale=parse_scale(scale),
             reset=reset,
-            env=demonstration.secret_env(directory, create=True),
+            env=secret_env(directory, create=True),
         )
         screen = Screen()
         if once:

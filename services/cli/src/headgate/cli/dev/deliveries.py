@@ -10,11 +10,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from headgate.common.errors import Unreachable
+
+if TYPE_CHECKING:
+    import httpx
 
 PATH = "/webhooks/github/demo-github"
 RETRY_SECONDS = 0.2
@@ -64,6 +65,8 @@ def deliveries(folder: Path) -> list[Delivery]:
 async def send(url: str, secret: str, wanted: Sequence[Delivery], seconds: float) -> list[Answer]:
     """One after another. While ingest says 503 (its view of the triggers is not fresh yet) we do what a
     sender should: try again."""
+    import httpx
+
     deadline = time.monotonic() + seconds
     answers = []
     async with httpx.AsyncClient(base_url=url, timeout=10, trust_env=False) as client:
@@ -73,6 +76,8 @@ async def send(url: str, secret: str, wanted: Sequence[Delivery], seconds: float
 
 
 async def _send(client: httpx.AsyncClient, secret: str, delivery: Delivery, deadline: float) -> Answer:
+    import httpx
+
     while True:
         try:
             answer = await client.post(PATH, content=delivery.body, headers=delivery.headers(secret))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.cli.dev import deliveries, hints, timeline
+from headgate.cli.dev.demo_secret import SECRET_FILE, SECRET_VARIABLE
 from headgate.cli.dev.screen import Screen
 from headgate.cli.dev.stack import Stack
 from headgate.cli.dev.timeline import Story
@@ -17,26 +16,11 @@ from headgate.common.errors import Misconfigured
 if TYPE_CHECKING:
     from headgate.common.settings import ServiceSettings
 
-SECRET_VARIABLE = "HEADGATE_DEMO_GITHUB_SECRET"  # noqa: S105 its name, not its value
-SECRET_FILE = "demo.secret"  # noqa: S105
 SEND_SECONDS = 30.0
 STORY_SECONDS = 60.0
 ONCE_SECONDS = 120.0
 START_SECONDS = 240.0
 """A cold start on a busy machine takes one; --once must end."""
-
-
-def secret_env(directory: Path, *, create: bool = False) -> dict[str, str]:
-    """The webhook secret of the demo's source, made once and kept in the folder; the environment wins."""
-    given = os.environ.get(SECRET_VARIABLE)
-    if given:
-        return {SECRET_VARIABLE: given}
-    path = directory / SECRET_FILE
-    if create and not path.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_hex(20))
-    return {SECRET_VARIABLE: path.read_text().strip()} if path.exists() else {}
 
 
 def examples() -> Path:

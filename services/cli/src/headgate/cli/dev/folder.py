@@ -15,7 +15,7 @@ from typing import Any
 from headgate.common.embedded.ports import can_listen
 from headgate.common.errors import HeadgateError
 
-OURS = ("kafka", "registry", "state", "logs", "local-runs.jsonl")
+OURS = ("kafka", "registry", "state", "logs", "local-runs.jsonl*")
 """All that --reset removes. The folder may hold other things; they are not ours to delete."""
 
 
@@ -52,12 +52,11 @@ class Folder:
                 self.dev_file.unlink(missing_ok=True)
 
     def reset(self) -> None:
-        for name in OURS:
-            path = self.path / name
+        for path in (found for name in OURS for found in self.path.glob(name)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
-                path.unlink(missing_ok=True)
+                path.unlink()
 
     def publish(self, facts: dict[str, Any]) -> None:
         """Replace dev.json whole: a reader never sees half of it."""

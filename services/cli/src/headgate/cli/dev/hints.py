@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headgate.cli.dev.deliveries import PATH
+from headgate.cli.dev.demo_secret import SECRET_VARIABLE
 from headgate.cli.dev.screen import Screen
 from headgate.cli.dev.stack import Stack
-from headgate.cli.dev.timeline import Story
+
+if TYPE_CHECKING:
+    from headgate.cli.dev.timeline import Story
 
 
 def relative(path: Path) -> Path:
@@ -43,8 +47,8 @@ def try_next(screen: Screen, stack: Stack, story: Story, secret_file: Path, exam
         f"headgate why {event}",
         "headgate get triggers",
         f"kcat -b {stack.bootstrap} -t {topics}.events.raw -C -e -f '%k %h\\n'",
-        f"S=$(openssl dgst -sha256 -hmac \"$(cat {secret_file})\" {payload} | sed 's/.* //')\n"
+        f"S=$(openssl dgst -sha256 -hmac \"${{{SECRET_VARIABLE}:-$(cat {secret_file})}}\" {payload} | sed 's/.* //')\n"
         f"  curl -i {stack.webhooks[0]}{PATH} --data-binary @{payload} -H 'Content-Type: application/json' \\\n"
-        f'    -H \'X-GitHub-Event: issues\' -H "X-GitHub-Delivery: $(uuidgen)" -H "X-Hub-Signature-256: sha256=$S"',
+        f'    -H \'X-GitHub-Event: issues\' -H "X-GitHub-Delivery: by-hand-$(date +%s)" -H "X-Hub-Signature-256: sha256=$S"',
     ):
         screen.line(f"  {command}")

@@ -42,7 +42,7 @@ async def _run(stack: Stack, screen: Screen, body: Body, start_seconds: float | 
         nonlocal signals
         signals += 1
         if signals == 1:
-            screen.line("stopping (again: at once)")
+            screen.line("stopping; a second Ctrl-C or SIGTERM does not wait")
             work.cancel()
         else:
             stack.kill()
