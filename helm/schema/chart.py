@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from helm.schema.platform import Global, Image, Kafka, Log, SchemaRegistry, ServiceMonitor, Topics
-from helm.schema.services import IngestWebhook, Processor, Service
+from helm.schema.services import IngestWebhook, Poller, Processor, Service
 from helm.schema.shared import Environment, Kubernetes, Name, Values
 from pydantic import Field
 
@@ -26,7 +26,7 @@ class Chart(Values):
     container_security_context: Kubernetes
     service_monitor: ServiceMonitor
     ingest_webhook: IngestWebhook
-    poller: Service
+    poller: Poller
     cron: Service
     processor: Processor
     runner: Service

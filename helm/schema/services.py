@@ -72,6 +72,10 @@ class IngestWebhook(Service):
     ingress: Ingress
 
 
+class Poller(Service):
+    egress_allow: list[Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]+$")]]
+
+
 class Persistence(Values):
     enabled: bool
     size: Annotated[str, Field(pattern=r"^\d+(\.\d+)?(Mi|Gi|Ti|M|G|T)$")]
