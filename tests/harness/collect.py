@@ -87,7 +87,7 @@ def collect(
         refused=frozenset(names(refused) - ok - names(unsure)),
         unsure=frozenset(names(unsure) - ok),
         runs=runs,
-        attempts=tuple(pipeline.attempts(marks[1])),
+        attempts=tuple(pipeline.attempts()),
         filtered=frozenset(_filtered(reader.records(topics.decisions), decoder, marks_of)),
         dead=tuple(_letter(record) for record in reader.records(topics.dlq)),
         originals=originals,
