@@ -39,6 +39,8 @@ class Round:
     """What the scenario itself found broken, by name."""
     figures: dict[str, Any] = field(default_factory=dict)
     extra: Extra = field(default_factory=Extra)
+    pages: dict[str, str] = field(default_factory=dict)
+    """What each service said of itself when something did not come true in time."""
 
     @property
     def seed(self) -> int:

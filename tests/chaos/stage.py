@@ -95,6 +95,7 @@ class Stage:
                 round_.figures["drained_after"] = await self._settle(round_)
         except (Missed, AssertionError) as problem:
             round_.broken("not live", str(problem)[:2000])
+            round_.pages = await pipeline.pages()
         finally:
             supervisor.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -165,6 +166,17 @@ class Pipeline:
                 return answer.status
         except (aiohttp.ClientError, TimeoutError):
             return 0
+
+    async def pages(self) -> dict[str, str]:
+        """/readyz and /metrics of every service that answers."""
+        found: dict[str, str] = {}
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session:
+            for name, port in self.health_ports.items():
+                for page in ("readyz", "metrics"):
+                    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                        async with session.get(f"http://127.0.0.1:{port}/{page}") as answer:
+                            found[f"{name}.{page}"] = await answer.text()
+        return found
 
     async def heal(self, resting: Sequence[str] = ()) -> None:
         """Everything runs again and is ready, but for what rests."""

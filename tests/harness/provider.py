@@ -1,4 +1,5 @@
-"""An outside system with a list that can be polled: pages, a `since`, and items that only ever come at its end."""
+"""An outside system with a list that can be polled: a `since`, pages that follow on an item rather than on a number,
+and items that only ever come at the list's end."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class Provider:
                 "key": ["id"],
                 "time": "at",
                 "since": {"param": "since"},
-                "paging": {"style": "page"},
+                "paging": {"style": "cursor", "path": "next", "param": "after"},
             },
         }
 
@@ -72,7 +73,8 @@ class Provider:
 
     async def _list(self, request: web.Request) -> web.Response:
         since = datetime.fromisoformat(request.query["since"])
-        first = (int(request.query.get("page", "1")) - 1) * PAGE
-        found = [item for item in self.items if item.at >= since][first : first + PAGE]
-        items = [{"id": item.mark, "at": item.at.isoformat(), **item.data} for item in found]
-        return web.json_response({"items": items})
+        after = int(request.query.get("after", "0"))
+        rest = [item for item in self.items if item.at >= since and item.micros > after]
+        items = [{"id": item.mark, "at": item.at.isoformat(), **item.data} for item in rest[:PAGE]]
+        following = str(rest[PAGE - 1].micros) if len(rest) > PAGE else None
+        return web.json_response({"items": items, "next": following})
