@@ -99,6 +99,8 @@ def keep_evidence(reports: Path, result: Result, seen: Evidence, round_: Round) 
     (folder / "evidence.json").write_text(json.dumps(asdict(replace(seen, originals={})), default=_plain))
     for child in (round_.pipeline.engine, *round_.pipeline.services.values()):
         (folder / f"{child.name}.log").write_text(child.tail(200))
+    for name, page in round_.pages.items():
+        (folder / f"{name}.txt").write_text(page)
     topics = round_.pipeline.topics
     for topic in (topics.raw, topics.rekeyed, topics.matched, topics.decisions, topics.dlq, topics.cursors):
         with (folder / f"{topic}.jsonl").open("w") as out:

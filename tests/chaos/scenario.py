@@ -14,7 +14,7 @@ from tests.harness.history import History
 from tests.harness.load import Load
 from tests.harness.observers import Sampler, TopicReader
 from tests.harness.pipeline import Pipeline, documents
-from tests.harness.plan import Door, Plan, Poison, Shares
+from tests.harness.plan import PUSHED, Door, Plan, Poison, Shares
 from tests.harness.processes import Child
 
 
@@ -39,6 +39,8 @@ class Round:
     """What the scenario itself found broken, by name."""
     figures: dict[str, Any] = field(default_factory=dict)
     extra: Extra = field(default_factory=Extra)
+    pages: dict[str, str] = field(default_factory=dict)
+    """What each service said of itself when something did not come true in time."""
 
     @property
     def seed(self) -> int:
@@ -66,7 +68,7 @@ class Scenario:
     """Runs while events are sent; events are sent for as long as it runs."""
     after: Step = nothing
     """Runs when everything was handled once; then all is waited for again."""
-    doors: tuple[Door, ...] = tuple(Door)
+    doors: tuple[Door, ...] = PUSHED
     poisons: tuple[Poison, ...] = tuple(Poison)
     shares: Shares = field(default_factory=Shares)
     brokers: int = 1

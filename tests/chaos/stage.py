@@ -17,8 +17,9 @@ from tests.harness.collect import collect
 from tests.harness.history import History
 from tests.harness.load import Load
 from tests.harness.observers import Sampler, TopicReader
-from tests.harness.pipeline import Pipeline
+from tests.harness.pipeline import Pipeline, clockwork
 from tests.harness.plan import Plan
+from tests.harness.provider import fingerprint_of_item
 from tests.harness.waiting import Missed, until
 
 
@@ -42,7 +43,12 @@ class Stage:
     async def __aenter__(self) -> Stage:
         pipeline, topics = self.pipeline, self.pipeline.topics
         try:
-            await pipeline.up(self.scenario.documents(pipeline.engine_url))
+            wanted = self.scenario.documents(pipeline.engine_url)
+            if pipeline.of("poller"):
+                wanted[0]["sources"].append(pipeline.provider.documents())
+            if pipeline.of("cron"):
+                wanted.append(clockwork(pipeline.engine_url))
+            await pipeline.up(wanted)
             watched = (
                 topics.raw,
                 topics.rekeyed,
@@ -62,6 +68,7 @@ class Stage:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.sampler.close)
         await asyncio.to_thread(self.reader.close)
+        await self.pipeline.provider.stop()
         await asyncio.to_thread(self.pipeline.down)
 
     async def play(self, seed: int, events: int) -> Result:
@@ -75,6 +82,8 @@ class Stage:
         nemesis = Nemesis(pipeline, history, dice)
         round_ = Round(pipeline, self.reader, self.sampler, plan, history, load, nemesis, dice, events)
         self.reader.forget()
+        pipeline.provider.items.clear()
+        await pipeline.heal()
         self.sampler.samples.clear()
         marks = pipeline.marks()
         supervisor = asyncio.create_task(self._supervise(nemesis))
@@ -83,9 +92,10 @@ class Stage:
             for step in (None, scenario.after):
                 if step is not None:
                     await step(round_)
-                round_.figures["drained_after"] = await self._settle()
+                round_.figures["drained_after"] = await self._settle(round_)
         except (Missed, AssertionError) as problem:
             round_.broken("not live", str(problem)[:2000])
+            round_.pages = await pipeline.pages()
         finally:
             supervisor.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -119,15 +129,25 @@ class Stage:
             with contextlib.suppress(asyncio.CancelledError):
                 await harm
 
-    async def _settle(self) -> float:
-        """Everything runs, nothing waits, and the observers have read it all."""
+    async def _settle(self, round_: Round) -> float:
+        """Everything runs, nothing waits, and the observers have read it all. Cron rests: it never has nothing
+        to do."""
         pipeline = self.pipeline
-        await pipeline.heal()
+        clocks = [child.name for child in pipeline.of("cron")]
+        round_.nemesis.held.update(clocks)
+        for name in clocks:
+            await asyncio.to_thread(pipeline.services[name].stop)
+        await pipeline.heal(resting=clocks)
+        await until("the poller has found every item", self._all_found, seconds=self.scenario.drain_seconds)
         took = await pipeline.drained(self.scenario.drain_seconds)
         ends = await asyncio.to_thread(pipeline.offsets.ends, self.watched)
         await until("the observers have read everything", lambda: self.reader.at(ends), seconds=30)
         await asyncio.to_thread(self.sampler.sample)
         return took
+
+    def _all_found(self) -> bool:
+        stored = {record.key for record in self.reader.records(self.pipeline.topics.raw)}
+        return all(fingerprint_of_item(item.mark).encode() in stored for item in self.pipeline.provider.items)
 
     async def _supervise(self, nemesis: Nemesis) -> None:
         """What Kubernetes does: a service that ends by itself is started again, and it is noted."""

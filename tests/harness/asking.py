@@ -11,6 +11,8 @@ from tests.harness.observers import Record, TopicReader
 from tests.harness.pipeline import Pipeline
 from tests.harness.waiting import until
 
+LARGEST = 4 * 2**20
+
 
 def runs_of(pipeline: Pipeline, mark: str) -> list[str]:
     """The run ids that the engine has for this event."""
@@ -37,7 +39,7 @@ async def letters_of(reader: TopicReader, topic: str, mark: str, count: int = 1)
 async def produce(pipeline: Pipeline, topic: str, records: Sequence[Foreign]) -> list[Message]:
     """Another program's producer: librdkafka, a random partition, and the broker's ack for each."""
     config = {"bootstrap.servers": pipeline.cluster.bootstrap, "partitioner": "random", "log_level": 0}
-    producer = Producer(config)
+    producer = Producer({**config, "message.max.bytes": LARGEST})
     stored: list[Message] = []
 
     def delivered(error: object, message: Message) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from tests.harness import ids
+from tests.harness import ids, provider
 from tests.harness.decoding import Decoder
 from tests.harness.evidence import (
     Coordinates,
@@ -17,11 +19,12 @@ from tests.harness.evidence import (
     Evidence,
     Expected,
     Matched,
+    RunRow,
     Served,
 )
 from tests.harness.history import promises, read
 from tests.harness.observers import Record, Sampler, TopicReader
-from tests.harness.pipeline import TRIGGER, Pipeline
+from tests.harness.pipeline import CRON, TRIGGER, Pipeline
 from tests.harness.plan import Kind, Plan, Poison, find_token, token
 from tests.harness.senders import body_of, fingerprint_of
 
@@ -36,8 +39,6 @@ class Extra:
     expected: tuple[Expected, ...] = ()
     accepted: frozenset[str] = frozenset()
     originals: Mapping[Coordinates, str] = field(default_factory=dict)
-    cursors: tuple[CursorSeen, ...] = ()
-    served: tuple[Served, ...] = ()
     healed: frozenset[Poison] = frozenset()
     """Poison whose cause was removed, and that was replayed."""
 
@@ -78,24 +79,59 @@ def collect(
         originals.update({record.where: record.sha for record in reader.records(topic)})
     decoder = Decoder(pipeline.cluster.registry.url)
     ok = names(accepted)
+    runs = tuple(pipeline.runs(marks[0]))
+    slots = _slots(pipeline, runs)
     return Evidence(
-        expected=(*expected, *extra.expected),
-        accepted=frozenset(ok) | extra.accepted,
+        expected=(*expected, *extra.expected, *slots),
+        accepted=frozenset(ok) | extra.accepted | {one.token for one in slots},
         refused=frozenset(names(refused) - ok - names(unsure)),
         unsure=frozenset(names(unsure) - ok),
-        runs=tuple(pipeline.runs(marks[0])),
-        attempts=tuple(pipeline.attempts(marks[1])),
+        runs=runs,
+        attempts=tuple(pipeline.attempts()),
         filtered=frozenset(_filtered(reader.records(topics.decisions), decoder, marks_of)),
         dead=tuple(_letter(record) for record in reader.records(topics.dlq)),
         originals=originals,
         offsets=tuple(sampler.samples),
-        cursors=extra.cursors,
-        served=extra.served,
+        cursors=tuple(_cursors(reader.records(topics.cursors), decoder)),
+        served=tuple(_served(pipeline.provider, reader.records(topics.raw))),
         matched=tuple(_matched(reader.records(topics.matched), decoder)),
         runner_group=pipeline.groups[1],
         matched_topic=topics.matched,
         once_each=once_each,
     )
+
+
+def _slots(pipeline: Pipeline, runs: Sequence[RunRow]) -> list[Expected]:
+    """Every second from the first slot that ran to the last one: each must have its run."""
+    ran = sorted(datetime.fromisoformat(row.token[5:]) for row in runs if row.token.startswith("slot "))
+    slots: list[Expected] = []
+    while ran and (slot := ran[0] + timedelta(seconds=len(slots))) <= ran[-1]:
+        name = slot.isoformat().replace("+00:00", "Z")
+        run = ids.run_id(pipeline.prefix, CRON, f"cron/{CRON}:{name}")
+        slots.append(Expected(f"slot {name}", "new", run))
+    return slots
+
+
+def _cursors(records: Iterable[Record], decoder: Decoder) -> Iterable[CursorSeen]:
+    """How far the polled source's position was, and when it was written."""
+    for record in records:
+        if record.value is not None and record.key == provider.SOURCE.encode():
+            since = datetime.fromisoformat(json.loads(decoder.decode(record.value)["cursor"])["since"])
+            yield CursorSeen(record.at_ms, provider.SOURCE, int(since.timestamp() * 1_000_000))
+
+
+def _served(listed: provider.Provider, records: Iterable[Record]) -> Iterable[Served]:
+    """The items of the list, each with the time at which the raw topic first had it."""
+    stored: dict[bytes, int] = {}
+    for record in records:
+        if record.key is not None and record.key.startswith(b"json/"):
+            stored.setdefault(record.key, record.at_ms)
+    seen: set[str] = set()
+    for item in listed.items:
+        if item.mark not in seen:
+            key = provider.fingerprint_of_item(item.mark).encode()
+            yield Served(provider.SOURCE, item.micros, stored.get(key))
+        seen.add(item.mark)
 
 
 def _filtered(decisions: Iterable[Record], decoder: Decoder, marks: Mapping[str, str]) -> Iterable[str]:

@@ -15,7 +15,7 @@ class Expected:
     token: str
     kind: str
     """What every sighting of it must come to: `new` a run, `filtered` a decision that says so, `poison` a dead
-    letter, `healed` a dead letter and then, replayed, a run."""
+    letter, `healed` a run, though it may have been a dead letter before."""
     run_id: str
 
 

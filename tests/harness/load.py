@@ -10,7 +10,7 @@ import aiohttp
 from tests.harness.history import History
 from tests.harness.pipeline import Pipeline
 from tests.harness.plan import Plan
-from tests.harness.senders import Producers, Webhooks
+from tests.harness.senders import Listings, Producers, Webhooks
 
 AT_ONCE = 64
 MOST = 20
@@ -42,10 +42,13 @@ class Load:
                 self._pipeline.raw_schema_id,
             )
 
+            listings = Listings(self._pipeline.provider, self._history)
+
             async def send(seq: int) -> None:
                 event = self._plan[seq]
+                pushed = webhooks if event.door.webhook else producers
                 try:
-                    await (webhooks if event.door.webhook else producers).send(self._plan, event)
+                    await (pushed if event.door.pushed else listings).send(self._plan, event)
                 finally:
                     slots.release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.evidence import RunRow
 from tests.harness.observers import Offsets
 from tests.harness.processes import Child, module
+from tests.harness.provider import Provider
 from tests.harness.senders import SECRETS
 from tests.harness.waiting import until
 
@@ -24,6 +26,7 @@ from headgate.common.topicadmin import TopicAdmin
 from headgate.common.topics import Topics
 
 TRIGGER = "chaos"
+CRON = "chaos-cron"
 MODULES = {
     "ingest": "headgate.ingest_webhook",
     "processor": "headgate.processor",
@@ -57,6 +60,7 @@ class Pipeline:
         self.engine_url = f"http://127.0.0.1:{self.engine_port}"
         self.database = home / "engine.db"
         self.offsets = Offsets(cluster.bootstrap)
+        self.provider = Provider(cluster.ports + 31)
         self.services: dict[str, Child] = {}
         self.health_ports: dict[str, int] = {}
         self._common = {**self._environment(), **(settings or {})}
@@ -96,6 +100,7 @@ class Pipeline:
         """Topics, schemas, triggers, engine, services; returns when all of them are ready."""
         await asyncio.to_thread(self.prepare)
         await self.apply(documents)
+        await self.provider.start()
         self.engine.start()
         for child in self.services.values():
             child.start()
@@ -162,12 +167,24 @@ class Pipeline:
         except (aiohttp.ClientError, TimeoutError):
             return 0
 
-    async def heal(self) -> None:
-        """Everything runs again and is ready."""
-        for child in (self.engine, *self.services.values()):
+    async def pages(self) -> dict[str, str]:
+        """/readyz and /metrics of every service that answers."""
+        found: dict[str, str] = {}
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session:
+            for name, port in self.health_ports.items():
+                for page in ("readyz", "metrics"):
+                    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                        async with session.get(f"http://127.0.0.1:{port}/{page}") as answer:
+                            found[f"{name}.{page}"] = await answer.text()
+        return found
+
+    async def heal(self, resting: Sequence[str] = ()) -> None:
+        """Everything runs again and is ready, but for what rests."""
+        wanted = [name for name in self.services if name not in resting]
+        for child in (self.engine, *(self.services[name] for name in wanted)):
             if not child.running:
                 child.start()
-        await self.ready()
+        await self.ready(wanted)
 
     async def faults(self, **faults: Any) -> None:
         """Tell the engine how to misbehave; nothing said means not at all."""
@@ -233,6 +250,20 @@ class Pipeline:
             "FAILPOINT": "",
             **SECRETS,
         }
+
+
+def clockwork(engine_url: str) -> dict[str, Any]:
+    """A trigger for each second."""
+    body = {"token": "slot {{ event.data.slot }}"}
+    schedule = {"every": "1s", "catch_up": "all"}
+    return {
+        "apiVersion": "headgate/v1",
+        "kind": "Trigger",
+        "metadata": {"name": CRON},
+        "sources": [{"name": CRON, "provider": "cron", "schedule": schedule}],
+        "action": {"http": {"url": f"{engine_url}/runs", "body": body, "timeout": "3s"}},
+        "policy": {"retry": {"attempts": 30}},
+    }
 
 
 def documents(

@@ -27,10 +27,19 @@ class Door(StrEnum):
     STRUCTURED = "structured"
     BINARY = "binary"
     AVRO = "avro"
+    POLLED = "polled"
+
+    @property
+    def pushed(self) -> bool:
+        """Events come to us; what is polled has to be fetched."""
+        return self is not Door.POLLED
 
     @property
     def webhook(self) -> bool:
         return self in (Door.GITHUB, Door.GENERIC)
+
+
+PUSHED = tuple(door for door in Door if door.pushed)
 
 
 class Poison(StrEnum):
@@ -114,5 +123,7 @@ class Plan:
         return replace(earlier, seq=own.seq, kind=Kind.DUPLICATE)
 
     def _poisons_of(self, door: Door) -> tuple[Poison, ...]:
-        impossible = Poison.BAD_MAGIC if door.webhook else Poison.NOT_JSON
-        return tuple(poison for poison in self.poisons if poison is not impossible) or self.poisons
+        impossible = {Poison.BAD_MAGIC} if door.webhook else {Poison.NOT_JSON}
+        if not door.pushed:
+            impossible = {Poison.BAD_MAGIC, Poison.NOT_JSON}
+        return tuple(poison for poison in self.poisons if poison not in impossible) or self.poisons

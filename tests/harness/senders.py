@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from tests.harness.foreign import Foreign, foreign_fingerprint, foreign_record
 from tests.harness.history import History, Type
 from tests.harness.plan import Door, Plan, Planned, Poison, token
+from tests.harness.provider import Provider, fingerprint_of_item
 
 GITHUB_SECRET = "It's a Secret to Everybody"
 GENERIC_SECRET = "another-secret-of-the-harness"
@@ -103,6 +104,19 @@ class Webhooks:
         return said
 
 
+class Listings:
+    """Puts events into a provider's list, where the poller has to find them. What is listed must be found."""
+
+    def __init__(self, provider: Provider, history: History) -> None:
+        self._provider = provider
+        self._history = history
+
+    async def send(self, plan: Plan, event: Planned) -> None:
+        self._history.write("provider", "list", "invoke", event.seq)
+        self._provider.add(token(plan.seed, event.origin), data_of(plan.seed, event))
+        self._history.write("provider", "list", "ok", event.seq)
+
+
 class Producers:
     """Another program's producer: no key, a random partition, acks=all."""
 
@@ -117,6 +131,7 @@ class Producers:
                 "partitioner": "random",
                 "acks": "all",
                 "linger.ms": 2,
+                "message.max.bytes": 4 * 2**20,
                 "log_level": 0,
             }
         )
@@ -158,4 +173,6 @@ def fingerprint_of(seed: int, event: Planned) -> str:
         return f"github/gh:{mark}"
     if event.door is Door.GENERIC:
         return f"generic/plain:{mark}"
+    if event.door is Door.POLLED:
+        return fingerprint_of_item(mark)
     return foreign_fingerprint(event, mark, data_of(seed, event))

@@ -3,14 +3,16 @@
 import asyncio
 
 from tests.chaos.scenario import Round, Scenario
+from tests.harness.plan import Door
 
+REPLICAS = {"ingest": 2, "processor": 2, "runner": 2, "poller": 2, "cron": 1}
 KILLING_SECONDS = 14.0
 
 
 async def disturb(round_: Round) -> None:
     """One killer a kind, each with its own pauses; a second of peace at the end."""
     stop = asyncio.Event()
-    kinds = ("ingest", "processor", "runner")
+    kinds = tuple(REPLICAS)
     async with asyncio.TaskGroup() as killers:
         for kind in kinds:
             victims = round_.services(kind)
@@ -19,4 +21,4 @@ async def disturb(round_: Round) -> None:
         stop.set()
 
 
-SCENARIO = Scenario("F1", "kill -9 of each service at random", disturb)
+SCENARIO = Scenario("F1", "kill -9 of each service at random", disturb, doors=tuple(Door), replicas=REPLICAS)

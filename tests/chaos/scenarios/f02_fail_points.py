@@ -4,8 +4,9 @@ import asyncio
 
 from tests.chaos.nemesis import failpoints
 from tests.chaos.scenario import Round, Scenario
+from tests.harness.plan import Door
 
-REPLICAS = {"ingest": 2, "processor": 1, "runner": 1}
+REPLICAS = {"ingest": 2, "processor": 1, "runner": 1, "poller": 1, "cron": 1}
 """One processor and one runner: the armed process sees every event, so that every point is reached."""
 
 
@@ -26,4 +27,6 @@ async def disturb(round_: Round) -> None:
             visits.create_task(visit(kind))
 
 
-SCENARIO = Scenario("F2", "kill -9 at every named point", disturb, replicas=REPLICAS, rate=40.0)
+SCENARIO = Scenario(
+    "F2", "kill -9 at every named point", disturb, doors=tuple(Door), replicas=REPLICAS, rate=40.0
+)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.chaos.scenario import Round, Scenario
 from tests.harness.pipeline import documents
 from tests.harness.plan import Poison, Shares
+from tests.harness.waiting import until
 
 FIXED = 'string(event.data.grade) == "high" || event.data.grade > 2'
 HEALED = frozenset({Poison.CONDITION, Poison.ENGINE})
@@ -18,7 +19,8 @@ async def disturb(round_: Round) -> None:
     await pipeline.apply(documents(pipeline.engine_url))
     await pipeline.faults()
     await round_.load.enough.wait()
-    await pipeline.drained()
+    buried = pipeline.topics.dlq
+    await until("there is something to replay", lambda: round_.reader.count(buried) >= 10, seconds=60)
     await pipeline.apply(documents(pipeline.engine_url, when=FIXED))
     await pipeline.faults(accept_refused=True)
     await pipeline.cli("dlq", "replay", "--yes")
