@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 
 from headgate.common import deadletter
 from headgate.common.errors import Misconfigured, Poison
-from headgate.common.headers import text
 
 from .connection import Connection, Outgoing
 from .scan import Record, Scan
@@ -166,11 +165,6 @@ def replayed(letter: Letter) -> Outgoing:
     return Outgoing(letter.reason.topic, record.key, record.value, headers)
 
 
-def replay_of(record: Record) -> str | None:
-    """The letter that a record was replayed from."""
-    return text(record.headers, deadletter.REPLAY_OF)
-
-
 @dataclass
 class Pace:
     """So many a second, evenly: what is behind a replay must be able to keep up."""
@@ -203,14 +197,6 @@ def coordinates_of(letter_id: str) -> tuple[int, int] | None:
     if len(parts) == 2 and all(part.isdigit() for part in parts):
         return int(parts[0]), int(parts[1])
     return None
-
-
-def is_readable(letter: Letter, connection: Connection) -> bool:
-    """Whether the letter's value is a RawEvent or MatchedEvent of ours."""
-    try:
-        return decoded(letter, connection) is not None
-    except Poison:
-        return False
 
 
 def decoded(letter: Letter, connection: Connection) -> dict[str, object] | None:
