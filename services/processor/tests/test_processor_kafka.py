@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import uuid
 from collections import Counter
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from headgate.common import deadletter, fingerprints
 from headgate.common.failpoints import EXIT_CODE
@@ -194,3 +199,97 @@ def test_a_condition_that_fails_costs_its_own_trigger_only_and_the_replay_is_for
     runs = [one for one in world.matched() if one["event"]["id"] == event["id"]]
     assert Counter(one["trigger"] for one in runs) == {"good": 1, "broken": 2}
     assert len({one["run_id"] for one in runs}) == 2
+
+
+async def _publish_with_a_broken_header_name(world: Any, key: bytes, value: bytes) -> None:
+    """No client of ours writes such a header; kcat does. So the batch is built by hand."""
+
+    class Broken(str):
+        __slots__ = ()
+
+        def encode(self, *_: Any) -> bytes:
+            return b"\xff\xfe"
+
+    batch = _DefaultRecordBatchBuilderPy(
+        magic=2, compression_type=0, is_transactional=0, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, batch_size=10_000,
+    )  # fmt: skip
+    batch.append(0, timestamp=1, key=key, value=value, headers=[(Broken("xx"), b"v")])
+    producer: Any = AIOKafkaProducer(bootstrap_servers=world.stack.bootstrap)  # type: ignore[no-untyped-call]
+    await producer.start()
+    try:
+        client: Any = producer.client
+        await client.add_topic(world.topics.raw)
+        await client._maybe_wait_metadata()
+        node = client.cluster.leader_for_partition(TopicPartition(world.topics.raw, 1))
+        request = ProduceRequest(None, -1, 10_000, [(world.topics.raw, [(1, bytes(batch.build()))])])
+        answer = await client.send(node, request)
+        assert answer.topics[0][1][0][1] == 0
+    finally:
+        await producer.stop()
+
+
+async def test_a_header_name_that_no_client_can_read_stops_nothing(world: Any) -> None:
+    world.trigger("all", sources=[{"provider": "events"}])
+    for number in range(20):
+        world.produce(world.topics.raw, b'{"n": %d}' % number, partition=number % 6)
+    world.producer.flush(30)
+    await _publish_with_a_broken_header_name(world, b"odd", b'{"odd": 1}')
+    await _publish_with_a_broken_header_name(world, b"odd too", b'{"odd": 2}')
+    for number in range(20, 40):
+        world.produce(world.topics.raw, b'{"n": %d}' % number, partition=number % 6)
+    world.producer.flush(30)
+    running = await asyncio.to_thread(world.start().wait_ready)
+    letters = await asyncio.to_thread(world.wait_letters, 2)
+    assert {letter.key(): letter.value() for letter in letters} == {
+        b"odd": b'{"odd": 1}',
+        b"odd too": b'{"odd": 2}',
+    }
+    assert "not UTF-8" in deadletter.read(letters[0].headers()).message
+    await asyncio.to_thread(world.wait_decisions, 40)
+    assert {json.loads(one["event"]["data"])["n"] for one in world.matched()} == set(range(40))
+    assert len(world.letters()) == 2
+    assert running.process.poll() is None
+
+
+def test_the_plain_driver_decides_the_same(world: Any) -> None:
+    world.trigger("t", when="event.data.n == 1")
+    running = world.start(PROCESSOR__DRIVER="plain", PROCESSOR__STORE="memory").wait_ready()
+    world.publish(world.event("a"), world.event("a"), world.event("b", {"n": 2}))
+    world.produce(world.topics.raw, b"{broken", "k", partition=4)
+    world.producer.flush(30)
+    decisions = world.wait_decisions(3)
+    assert Counter(one["verdicts"][0]["outcome"] for one in decisions) == {
+        "started": 1, "duplicate": 1, "filtered": 1,
+    }  # fmt: skip
+    assert len(world.wait_letters(1)) == 1
+    assert running.stop() == 0
+    world.start(PROCESSOR__DRIVER="plain", PROCESSOR__STORE="memory", state="other").wait_ready()
+    world.publish(world.event("a"))
+    assert world.wait_decisions(4)
+    assert len(world.matched()) == 1
+
+
+def test_after_its_window_a_fingerprint_counts_as_new_and_is_swept_from_the_table(world: Any) -> None:
+    world.trigger("t", dedupe={"window": "2s"})
+    running = world.start(PROCESSOR__DEDUPE_TTL="2s", PROCESSOR__SWEEP_SECONDS="0.2").wait_ready()
+    first, again = world.event("a"), world.event("a")
+    world.publish(first)
+    world.wait_decisions(1)
+    # The broker's clock has to pass the window: other events of the partition carry it.
+    home = fingerprints.partition_of(first["fingerprint"].encode(), world.topics.partitions)
+
+    def tombstone() -> bool:
+        world.produce(world.topics.rekeyed, b'{"tick": "%s"}' % uuid.uuid4().hex.encode(), partition=home)
+        world.producer.flush(30)
+        changes = [
+            m for m in world.read(world.topics.fingerprints_changelog) if m.key().decode().endswith(":a")
+        ]
+        return len(changes) == 2 and changes[1].value() is None
+
+    world.wait_until("it is swept", tombstone)
+    assert len(world.matched()) == 1
+    world.publish(again)
+    world.wait_until("it counts as new", lambda: len(world.matched()) == 2)
+    assert len({one["run_id"] for one in world.matched()}) == 1
+    assert "headgate_processor_swept_total 1.0" in running.answer("metrics")[1]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
+import subprocess
 import threading
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,16 +145,12 @@ def test_when_dead_letters_cannot_be_written_it_ends_and_commits_nothing(world: 
     world.trigger("t")
     admin = AdminClient(world.stack.kafka.librdkafka())
     running = world.start().wait_ready()
-    limit = ConfigEntry("max.message.bytes", "100", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, world.topics.dlq, incremental_configs=[limit])
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    _configure(admin, world.topics.dlq, {"max.message.bytes": "100"})
     world.produce(world.topics.raw, b"{ no json", "k", partition=2)
     world.producer.flush(30)
     assert running.wait_exit(100) == 1
     assert committed(world).get((world.topics.raw, 2), 0) == 0
-    limit = ConfigEntry("max.message.bytes", "4000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, world.topics.dlq, incremental_configs=[limit])
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    _configure(admin, world.topics.dlq, {"max.message.bytes": "4000000"})
     world.start().wait_ready()
     assert [letter.value() for letter in world.wait_letters(1)] == [b"{ no json"]
 
@@ -160,27 +159,71 @@ def test_when_dead_letters_cannot_be_written_it_ends_and_commits_nothing(world: 
 def test_recovery_ends_on_a_compacted_and_on_an_emptied_changelog(world: Any, store: str) -> None:
     world.trigger("t")
     admin = AdminClient(world.stack.kafka.librdkafka())
-    settings = {"segment.bytes": "1048576", "segment.ms": "100", "min.cleanable.dirty.ratio": "0"}
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        world.topics.fingerprints_changelog,
-        incremental_configs=[
-            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-            for key, value in settings.items()
-        ],
+    changelog = world.topics.fingerprints_changelog
+    _configure(
+        admin, changelog, {"segment.bytes": "1048576", "segment.ms": "100", "min.cleanable.dirty.ratio": "0"}
     )
-    admin.incremental_alter_configs([resource])[resource].result(20)
     first = world.start(PROCESSOR__STORE=store).wait_ready()
     world.publish(*[world.event(f"a{number}") for number in range(100)])
     world.wait_decisions(100)
     assert first.stop() == 0
+    _configure(admin, changelog, {"cleanup.policy": "delete"})  # a compacted topic lets nobody delete records
     _empty(admin, world, range(3))
+    _configure(admin, changelog, {"cleanup.policy": "compact"})
+    world.produce(changelog, None, "ends with a tombstone", partition=4)
+    world.producer.flush(30)
     second = world.start(state="fresh", PROCESSOR__STORE=store).wait_ready()
     world.publish(*[world.event(f"a{number}") for number in range(100)])
     decisions = world.wait_decisions(200)
     assert second.wait_ready().stop() == 0
     kept = Counter(one["verdicts"][0]["outcome"] for one in decisions[0:] if one["partition"] >= 3)
     assert kept["started"] == kept["duplicate"] > 0
+
+
+def test_a_full_disk_ends_it_and_costs_nothing_but_time(world: Any, small_disk: Path) -> None:
+    world.trigger("t")
+    big = "x" * 900
+    events = [world.event(f"{number}-{big}") for number in range(8_000)]
+    world.publish(*events[:100])
+    running = world.start(STATE_DIR=str(small_disk / "state")).wait_ready()
+    world.wait_decisions(100)
+    (small_disk / "filler").write_bytes(b"x" * _free(small_disk))
+    world.publish(*events[100:])
+    assert running.wait_exit(150) == 1
+    assert "No space left" in running.log.read_text()
+    (small_disk / "filler").unlink()
+    world.start(state="elsewhere")
+    fingerprints = {event["fingerprint"] for event in events}
+    world.wait_until(
+        "every event has its run",
+        lambda: {one["event"]["fingerprint"] for one in world.matched()} == fingerprints,
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MiB, where we may mount one."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(where)], check=False)
+    if done.returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield where
+    subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def _free(where: Path) -> int:
+    stats = os.statvfs(where)
+    return max(0, stats.f_bavail * stats.f_frsize - 65_536)
+
+
+def _configure(admin: AdminClient, topic: str, settings: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(20)
 
 
 def _empty(admin: AdminClient, world: Any, partitions: range) -> None:

@@ -1,6 +1,7 @@
 """`python -m headgate.processor`"""
 
 import asyncio
+import ctypes
 import gc
 import logging
 import sys
@@ -13,8 +14,12 @@ from headgate.common.logs import configure
 from headgate.processor.app import run
 from headgate.processor.settings import Settings
 
+_M_ARENA_MAX = -8
+
 
 def main() -> int:
+    # glibc gives each of our dozen threads a heap of its own, and none of them shrinks again.
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
     settings = Settings()
     configure(settings, "processor")
     # Faust and aiokafka build their debug records before they ask whether anyone wants them.

@@ -14,6 +14,7 @@ from typing import Any
 
 import faust
 import structlog
+from confluent_kafka import KafkaException
 
 from headgate.common.errors import HeadgateError, Misconfigured, Unreachable
 from headgate.common.health import Health, serve_health
@@ -40,6 +41,8 @@ log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
 _STOP_SECONDS = 20.0
+_MUST = (" partitions, ", "cleanup.policy is", "message.timestamp.type is")
+"""What of a topic carries a guarantee: where fingerprints lie, that none expires, whose clock counts."""
 
 
 async def run(settings: Settings) -> None:
@@ -131,16 +134,20 @@ def _storage(settings: Settings, directory: Path, cluster: Cluster) -> Storage:
 
 async def _topics_there(settings: Settings, topics: Topics, health: Health, stop: asyncio.Event) -> bool:
     """Wait for the broker and our topics. A topic that is there and wrong is a person's business."""
-    admin = TopicAdmin(settings.kafka)
+    admin, said = TopicAdmin(settings.kafka), set[str]()
     while not stop.is_set():
         try:
             findings = await asyncio.to_thread(admin.check, topics)
-        except (HeadgateError, Exception) as problem:
+        except (HeadgateError, KafkaException, TimeoutError) as problem:
             health.degraded("kafka", str(problem))
         else:
-            wrong = [one for one in findings if one.state == "wrong"]
-            if wrong:
-                raise Misconfigured("; ".join(f"topic {one.topic}: {one.detail}" for one in wrong))
+            wrong = {f"topic {one.topic}: {one.detail}" for one in findings if one.state == "wrong"}
+            fatal = sorted(text for text in wrong if any(word in text for word in _MUST))
+            if fatal:
+                raise Misconfigured("; ".join(fatal))
+            for text in sorted(wrong - said):
+                log.warning("A topic differs from its declaration; it works all the same.", detail=text)
+            said |= wrong
             missing = [one.topic for one in findings if one.state == "missing"]
             if not missing:
                 health.ok("kafka")

@@ -18,6 +18,7 @@ from headgate.common import avro, fingerprints, strict_json
 from headgate.common.errors import HeadgateError, TooLarge, Undecodable
 from headgate.common.model.kinds import EVENTS
 from headgate.common.topics import MAX_RECORD_BYTES
+from headgate.processor.batching.salvage import UnreadableHeaders
 
 FINGERPRINT = "headgate-fingerprint"
 ORIGIN = "headgate-origin"
@@ -74,6 +75,8 @@ class Reader:
         self, value: bytes | None, headers: Headers, topic: str, partition: int, offset: int, millis: int
     ) -> Incoming:
         """The event in a record. Poison: Undecodable or TooLarge. NeedsSchema: fetch, and read again."""
+        if isinstance(headers, UnreadableHeaders):
+            raise Undecodable("the name of a header is not UTF-8; the headers of this record are left out")
         if not value:
             kind = "a tombstone" if value is None else "empty"
             raise Undecodable(f"the record's value is {kind}; the raw topic takes events")

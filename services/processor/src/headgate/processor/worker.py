@@ -13,6 +13,7 @@ from faust.types import TP
 from headgate.common.topics import Topics
 from headgate.processor import batching, plain, store
 from headgate.processor.batching import transport
+from headgate.processor.batching.salvage import Salvage, salvager
 from headgate.processor.cluster import Cluster
 from headgate.processor.settings import Settings
 from headgate.processor.stage import GivenUp, Stage
@@ -24,12 +25,18 @@ TABLE = "fingerprints"
 _FOREVER_SECONDS = 86_400.0
 
 
-def new_app(settings: Settings, data: Path) -> faust.App:
+class ProcessorApp(faust.App):
+    """Faust's app with what the batch transport asks of it."""
+
+    salvage: Salvage
+
+
+def new_app(settings: Settings, data: Path) -> ProcessorApp:
     """Faust with its topics, its web server and its own idea of topics' creation switched off."""
     topics, own = settings.kafka.topics(), settings.processor
     scheme = batching.SCHEME if own.driver == "batch" else plain.SCHEME
     transport.register()
-    return faust.App(
+    app = ProcessorApp(
         topics.processor_app,
         broker=[f"{scheme}://{address}" for address in settings.kafka.bootstrap.split(",")],
         broker_credentials=_credentials(settings),
@@ -54,6 +61,8 @@ def new_app(settings: Settings, data: Path) -> faust.App:
         stream_wait_empty=True,
         stream_recovery_delay=0.0,
     )
+    app.salvage = salvager(settings.kafka)
+    return app
 
 
 def fingerprint_table(app: faust.App, topics: Topics, storage: Storage) -> FingerprintStore:

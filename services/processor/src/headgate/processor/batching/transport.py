@@ -7,31 +7,76 @@ version is pinned, and tests/test_batching_contract.py holds the real Faust to w
 * an offset is committed only behind an unbroken run of finished batches;
 * when partitions go, batches at work are waited for, their offsets committed, and the rest forgotten;
 * what is dropped between fetch and agent is read again;
+* one record that aiokafka cannot read does not stop its partition;
 * a changelog is handed to Faust's recovery in batches too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from faust import Event
-from faust.transport.consumer import ensure_TP
+from faust.transport.consumer import ensure_TP, ensure_TPset
 from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from headgate.processor.batching.ledger import Batch, Ledger
+from headgate.processor.batching.salvage import Salvage
 
 SCHEME = "headgate+batch"
-MAX_AHEAD = 8
+MAX_AHEAD = 4
 """Batches fetched and not yet finished: enough to keep the agent busy, few enough to bound memory."""
 _RECOVERY_PAUSE_SECONDS = 0.005
 
 Records = Sequence[Any]
 """aiokafka's ConsumerRecord objects of one partition, in order."""
+
+
+class BatchConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread; a record that aiokafka cannot read is read by other means."""
+
+    async def _fetch_records(
+        self,
+        consumer: Any,
+        active_partitions: set[TP],
+        timeout: float | None = None,  # noqa: ASYNC109 (Faust's signature)
+        max_records: int | None = None,
+    ) -> Any:
+        try:
+            return await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        except UnicodeDecodeError:
+            salvage: Salvage | None = getattr(self.app, "salvage", None)
+            broken = _broken_fetch(consumer._fetcher)
+            if salvage is None or broken is None or self.app.in_recovery:
+                raise
+            tp, unreadable = broken
+            read = self.consumer._read_offset
+            first = read[tp]
+            if first is None:
+                raise
+            records = await asyncio.to_thread(salvage, tp.topic, tp.partition, first, unreadable)
+            # What the failed fetch had taken from other partitions is gone with it.
+            for other in ensure_TPset(consumer.assignment()) - {tp}:
+                position = read[other]
+                if position is not None:
+                    consumer.seek(other, position)
+            consumer.seek(tp, records[-1].offset + 1)
+            return {tp: records}
+
+
+def _broken_fetch(fetcher: Any) -> tuple[TP, int] | None:
+    """The partition whose records ended in an error, and the offset at which they did."""
+    for tp, fetched in fetcher._records.items():
+        records: Any = getattr(fetched, "_partition_records", None)
+        iterator = getattr(records, "_records_iterator", None)
+        if iterator is not None and inspect.getgeneratorstate(iterator) == inspect.GEN_CLOSED:
+            return ensure_TP(tp), records.next_fetch_offset
+    return None
 
 
 class BatchConsumer(driver.Consumer):
@@ -41,6 +86,9 @@ class BatchConsumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self._room = asyncio.Event()
         self.ledger: Ledger[TP] = Ledger(on_finish=self._room.set)
+
+    def _new_consumer_thread(self) -> BatchConsumerThread:
+        return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     # -- offsets ----------------------------------------------------------------------------------------
 
@@ -79,6 +127,8 @@ class BatchConsumer(driver.Consumer):
         ]
         if unread:
             await self._thread.seek_to_beginning(*(driver.ensure_aiokafka_TP(tp) for tp in unread))
+            for tp in unread:
+                self._read_offset[tp] = await self._thread.position(tp)
 
     # -- from fetch to agent ----------------------------------------------------------------------------
 
