@@ -41,9 +41,10 @@ async def test_killed_at_any_point_and_restarted_starts_each_run_once(
     await world.apply("t", http(engine))
     await world.match("t", range(60), keys=20)
     for nth in (1, 7, 15):
-        dying = await world.runner(FAILPOINT=f"{point}:{nth}")
+        # A static member takes its partitions back at once; without a name it waits for the session to end.
+        dying = await world.runner(FAILPOINT=f"{point}:{nth}", HEADGATE_INSTANCE_ID="runner-0")
         assert await dying.ended() == 137
-    await (await world.runner()).ready()
+    await (await world.runner(HEADGATE_INSTANCE_ID="runner-0")).ready()
     await world.eventually(
         world.run_records, lambda found: len({record["run_id"] for record in found}) == 60, "60 runs"
     )
