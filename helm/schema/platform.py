@@ -46,6 +46,7 @@ class Kafka(Values):
         str, Field(pattern=r"^([^\s,:]+:\d+(,[^\s,:]+:\d+)*)?$", description="host:port[,host:port]")
     ]
     prefix: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,80}$")]
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     security: Security
 
 
@@ -58,6 +59,7 @@ class SchemaRegistry(Values):
 
 class Topics(Values):
     apply: bool
+    partitions: Annotated[int, Field(ge=1, le=1000)]
     replication_factor: Annotated[int, Field(ge=1)]
     backoff_limit: Annotated[int, Field(ge=0)]
     resources: Resources

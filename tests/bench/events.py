@@ -84,7 +84,7 @@ def fill(prefix: Prefix, count: int, seed: int = 1) -> Load:
             **prefix.kafka.librdkafka(),
             "enable.idempotence": True,  # or a retry could put a repeat before its original
             "linger.ms": 20,
-            "compression.type": "lz4",
+            "compression.type": "none",
             "queue.buffering.max.messages": 1_000_000,
         }
     )

@@ -218,7 +218,7 @@ def _settings_of(service: str) -> type[ServiceSettings]:
             "kubectl create secret generic headgate-kafka",
         ),
         ({"kafka": {"security": {"tls": {"caSecret": "ca"}}}}, "set it to SSL or SASL_SSL"),
-        ({"processor": {"replicaCount": 7}}, "Set it to 6 or fewer"),
+        ({"processor": {"replicaCount": 7}}, "Lower replicaCount, or raise topics.partitions"),
         ({"ingestWebhook": {"ingress": {"enabled": True}}}, "--set ingestWebhook.ingress.hosts="),
         (
             {"ingestWebhook": {"enabled": False, "ingress": {"enabled": True, "hosts": ["a.example.com"]}}},

@@ -5,6 +5,10 @@
   value: {{ .Values.kafka.bootstrapServers | quote }}
 - name: HEADGATE_KAFKA__PREFIX
   value: {{ .Values.kafka.prefix | quote }}
+- name: HEADGATE_KAFKA__COMPRESSION
+  value: {{ .Values.kafka.compression }}
+- name: HEADGATE_KAFKA__PARTITIONS
+  value: {{ .Values.topics.partitions | quote }}
 {{ include "headgate.kafkaSecurityEnv" .Values.kafka.security }}
 - name: HEADGATE_REGISTRY__URL
   value: {{ .Values.schemaRegistry.url | quote }}

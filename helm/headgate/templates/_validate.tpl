@@ -18,8 +18,8 @@
 {{- if and (or $security.tls.caSecret $security.tls.clientSecret) (not (hasSuffix "SSL" $security.protocol)) -}}
 {{- fail (printf "kafka.security.tls names a Secret, but kafka.security.protocol is %s, which uses no TLS: set it to SSL or SASL_SSL, or remove the Secret" $security.protocol) -}}
 {{- end -}}
-{{- if gt (int .Values.processor.replicaCount) 6 -}}
-{{- fail (printf "processor.replicaCount is %d, but the event topics have 6 partitions: replicas above that would do nothing. Set it to 6 or fewer" (int .Values.processor.replicaCount)) -}}
+{{- if gt (int .Values.processor.replicaCount) (int .Values.topics.partitions) -}}
+{{- fail (printf "processor.replicaCount is %d, but topics.partitions is %d: replicas above that would do nothing. Lower replicaCount, or raise topics.partitions before the first install" (int .Values.processor.replicaCount) (int .Values.topics.partitions)) -}}
 {{- end -}}
 {{- if and .Values.ingestWebhook.enabled .Values.ingestWebhook.ingress.enabled (not .Values.ingestWebhook.ingress.hosts) -}}
 {{- fail "ingestWebhook.ingress.enabled is true, but ingestWebhook.ingress.hosts is empty: without a host the webhooks would answer on every name of the ingress. Set one, for example: --set ingestWebhook.ingress.hosts={hooks.example.com}" -}}

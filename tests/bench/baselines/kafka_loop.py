@@ -41,7 +41,7 @@ def main() -> None:
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 5,
-            "compression.type": "lz4",
+            "compression.type": "none",
             "queue.buffering.max.messages": 500_000,
         }
     )

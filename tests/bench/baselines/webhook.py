@@ -27,7 +27,7 @@ async def serve(port: int) -> None:
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 2,
-            "compression.type": "lz4",
+            "compression.type": "none",
         }
     )
 

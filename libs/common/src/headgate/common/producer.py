@@ -21,7 +21,6 @@ DEFAULTS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 2,
-    "compression.type": "lz4",
     "message.max.bytes": 8 * 1024 * 1024,
     "queue.buffering.max.messages": 20_000,
     "queue.buffering.max.kbytes": 32 * 1024,
@@ -40,7 +39,12 @@ class Producer:
 
     def __init__(self, settings: KafkaSettings, **overrides: Any) -> None:
         self._loop = asyncio.get_running_loop()
-        config = {**settings.librdkafka(), **DEFAULTS, **overrides}
+        config = {
+            **settings.librdkafka(),
+            **DEFAULTS,
+            "compression.type": settings.compression,
+            **overrides,
+        }
         config["error_cb"] = self._on_error
         self._rd = RdProducer(config)
         self._results: list[tuple[asyncio.Future[Message], KafkaError | None, Message]] = []

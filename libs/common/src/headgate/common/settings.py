@@ -48,6 +48,14 @@ class KafkaSettings(BaseModel):
         Field(ge=1, description="Replication factor of the topics we create; capped at the broker count."),
     ] = 3
 
+    compression: Annotated[
+        Literal["none", "gzip", "snappy", "lz4", "zstd"],
+        Field(
+            description="How we compress what we produce. Every client reads none and gzip; others, such as "
+            "kafkajs and aiokafka, need more packages for the rest."
+        ),
+    ] = "none"
+
     def topics(self) -> Topics:
         """Our topics on this cluster."""
         return Topics(self.prefix, self.partitions)

@@ -19,7 +19,6 @@ DEFAULTS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 5,
-    "compression.type": "lz4",
     "message.max.bytes": 8 * 1024 * 1024,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 48 * 1024,
@@ -57,7 +56,12 @@ class Outbox:
     """
 
     def __init__(self, settings: KafkaSettings, **overrides: Any) -> None:
-        config = {**settings.librdkafka(), **DEFAULTS, **overrides}
+        config = {
+            **settings.librdkafka(),
+            **DEFAULTS,
+            "compression.type": settings.compression,
+            **overrides,
+        }
         config["error_cb"] = self._on_error
         self._rd = RdProducer(config)
         self._thread = ThreadPoolExecutor(1, "headgate-outbox")
