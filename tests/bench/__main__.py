@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from tests.bench import latency, memory, processor, webhook
+from tests.bench import events, latency, memory, processor, webhook
 from tests.bench.results import RESULTS, ROOT, Result
 from tests.bench.world import World, world
 
@@ -27,6 +27,7 @@ def main() -> int:
     options = _options()
     results = []
     with world(options.bootstrap, options.registry) as here:
+        events.warm_up(here)
         for name in options.only or BENCHES:
             results.append(BENCHES[name](here, options))
             results[-1].keep()

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import Producer
-from tests.bench.world import Prefix
+from tests.bench.world import Prefix, World
 
 CONDITION = 'event.data.severity == "high" && "a" in event.data.labels'
 SOURCE = "bench"
 BYTES = 600
 REPEATS = 0.1
+WARM_UP_EVENTS = 200_000
 TRIGGER = f"""
 apiVersion: headgate/v1
 kind: Trigger
@@ -98,3 +99,10 @@ def fill(prefix: Prefix, count: int, seed: int = 1) -> Load:
             producer.poll(0)
     producer.flush(120)
     return load
+
+
+def warm_up(world: World) -> None:
+    """A broker that has just started compiles itself for a while; the first contender should not pay for it."""
+    print("warming Kafka up", flush=True)
+    with world.prefix() as prefix:
+        fill(prefix, WARM_UP_EVENTS)

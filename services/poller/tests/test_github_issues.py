@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.common.errors import HeadgateError, Misconfigured, RateLimited, Transient
@@ -111,6 +111,7 @@ changes = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 90)), max_size=12), changes, st.integers(0, 40))
+@example([(1, 3), (2, 3), (3, 3)], [[], [], [(1, 0)]], 0)
 def test_a_list_that_changes_between_pages_and_crashes_lose_no_change_that_lasts(
     before: list[tuple[int, int]], during: list[list[tuple[int, int]]], crash_at: int
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, Self, TypeVar
@@ -61,6 +61,11 @@ class Cursor(BaseModel):
     def watermark(self) -> datetime | None:
         """The instant up to which everything was read; None when the provider's token is opaque."""
         return None
+
+    @property
+    def place(self) -> Hashable:
+        """What must not come twice within a turn. A cursor that also counts leaves its counts out here."""
+        return self
 
     def rewound(self, by: timedelta) -> Self:
         """The same cursor a little earlier, and at the beginning of a list: where the next turn asks from.

@@ -43,10 +43,10 @@ Save = Callable[[Position], Awaitable[Position]]
 async def take_turn(shape: Shape, position: Position, publish: Publish, save: Save) -> Position:
     """Read to the end of what there is. Each page is durable before the position passes it."""
     cursor = position.cursor.rewound(shape.overlap)
-    asked = {cursor}
+    asked = {cursor.place}
     while True:
         page = await shape.page(cursor)
-        if page.more and page.next in asked:
+        if page.more and page.next.place in asked:
             raise Transient(
                 f"{shape.provider} answered with a page that leads back to one already read; the turn "
                 f"ends here and nothing is skipped. Check the paging settings of this source."
@@ -61,4 +61,4 @@ async def take_turn(shape: Shape, position: Position, publish: Publish, save: Sa
         if not page.more:
             return position
         cursor = page.next
-        asked.add(cursor)
+        asked.add(cursor.place)

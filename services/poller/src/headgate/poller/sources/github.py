@@ -61,10 +61,14 @@ class Issues(SourceConfig):
 
 
 class Since(Cursor):
-    """The newest `updated_at` that was read. `link` is set only between pages that end within one second."""
+    """The newest `updated_at` that was read. The rest is set only within a second that fills more than a page."""
 
     since: datetime
     link: str | None = None
+    seen: int = 0
+    """How many issues of this second this pass over its pages has met."""
+    before: int | None = None
+    """How many the pass before met."""
 
     @classmethod
     def start(cls, at: datetime) -> Self:
@@ -74,6 +78,10 @@ class Since(Cursor):
     def watermark(self) -> datetime:
         return self.since
 
+    @property
+    def place(self) -> tuple[datetime, str | None, int | None]:
+        return self.since, self.link, self.before
+
     def rewound(self, by: timedelta) -> Self:
         return type(self)(since=self.since - by)
 
@@ -81,8 +89,6 @@ class Since(Cursor):
 async def fetch(client: httpx.AsyncClient, config: Issues, cursor: Since) -> Page[Since]:
     """A page by key: the next one asks from the last change on, since the numbers of later pages move
     while issues change. Only a page that ends in the second it began with is followed by its link.
-    (Where links are page numbers, an issue that leaves that second meanwhile moves the rest up by one.
-    That matters only if more than a page of issues share a second that lies before the overlap.)
     """
     if cursor.link is not None:
         response = await client.get(cursor.link)
@@ -100,8 +106,32 @@ async def fetch(client: httpx.AsyncClient, config: Issues, cursor: Since) -> Pag
     events, bad = each([item for item in items if not is_pull_request(item)], to_event)
     last = max(cursor.since, not_after(response, newest(items, cursor.since)))
     link = next_link(client, response)
-    within = link if last <= cursor.since else None
-    return Page(events=events, bad=bad, next=Since(since=last, link=within), more=link is not None)
+    following = within_a_second(cursor, items, last, link)
+    ahead = following or Since(since=last)
+    return Page(events=events, bad=bad, next=ahead, more=following is not None or link is not None)
+
+
+def within_a_second(cursor: Since, items: list[Any], last: datetime, link: str | None) -> Since | None:
+    """The cursor that stays in the cursor's second, or None when all of that second has been read.
+
+    Pages of one second are numbered, and an issue that changes meanwhile leaves the second and moves the
+    rest up, past a page border. So the second is read again until two passes meet the same number of
+    issues: none left in the pass before that this one did not account for, so this one missed none.
+    """
+    seen = cursor.seen + sum(1 for item in items if not_after_second(item, cursor.since))
+    if last <= cursor.since and link is not None:
+        return Since(since=cursor.since, link=link, seen=seen, before=cursor.before)
+    if cursor.link is not None and seen != cursor.before:
+        return Since(since=cursor.since, before=seen)
+    return None
+
+
+def not_after_second(item: Any, since: datetime) -> bool:
+    """Whether an item belongs to the second (one without a readable time is counted wherever it stands)."""
+    try:
+        return moment(item["updated_at"]) <= since
+    except (KeyError, TypeError, ValueError):
+        return True
 
 
 def to_event(item: Any) -> Event:
