@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from headgate.common.conditions import Activation, ConditionError
 from headgate.processor.sightings import Sighting, Sightings, first
@@ -16,8 +15,7 @@ TOPICS = ("events.raw", "events.rekeyed")
 """What the topic codes of sightings stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One trigger's answer, and why."""
 
     trigger: Listener

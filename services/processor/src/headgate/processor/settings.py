@@ -31,7 +31,7 @@ class ProcessorSettings(BaseModel):
     batch_records: Annotated[int, Field(ge=1, le=50_000, description="Most records in one batch.")] = 2_000
     fetch_bytes: Annotated[
         int, Field(ge=65_536, description="Most bytes fetched of one partition at a time.")
-    ] = 512 * 1024
+    ] = 1024 * 1024
     session_timeout_seconds: Annotated[
         float, Field(ge=1, description="After so long without a heartbeat our partitions move.")
     ] = 10.0

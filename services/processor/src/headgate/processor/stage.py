@@ -30,13 +30,14 @@ from headgate.processor.decide import Verdict, decide, judge
 from headgate.processor.outputs import Encoder, letter_headers
 from headgate.processor.records import ORIGIN, Incoming, NeedsSchema, Reader
 from headgate.processor.sightings import Sighting, Sightings
-from headgate.processor.triggers import Triggers, key_of
+from headgate.processor.triggers import Triggers, key_of, shortest_window
 
 log = structlog.get_logger(__name__)
 
 STAGE = "processor"
 _YIELD_SECONDS = 0.02
 _WAIT_SECONDS = (0.2, 5.0)
+_OF_EVENTS = frozenset({"decided", "unheard", "rekeyed", "dead_lettered"})
 
 
 class Record(Protocol):
@@ -102,7 +103,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.turn = asyncio.Lock()
-        self._codes = {self.topics.raw: 0, self.topics.rekeyed: 1}
+        topics = self.topics
+        self._codes = {topics.raw: 0, topics.rekeyed: 1}
+        # The names are put together at each look: once is enough here.
+        self._raw, self._matched, self._decisions = topics.raw, topics.matched, topics.decisions
+        self._changelog, self._partitions = topics.fingerprints_changelog, topics.partitions
         self._settle_midway = armed("processor.table-before-output")
 
     async def work(
@@ -115,7 +120,7 @@ class Stage:
         async with self.turn:
             began = time.perf_counter()
             self.encoder.at(time.time_ns() // 1000)
-            counts: Counter[tuple[str, str]] = Counter()
+            counts: Counter[str] = Counter()
             triggers = self.triggers()
             breathed = began
             for record in records:
@@ -140,14 +145,14 @@ class Stage:
         async with self.turn:
             over = step()
             for key in over:
-                self.outbox.send(self.topics.fingerprints_changelog, None, key, None, partition)
+                self.outbox.send(self._changelog, None, key, None, partition)
             if over:
                 await self.outbox.flush()
                 self.table.commit(partition)
 
     # -- one record -------------------------------------------------------------------------------------
 
-    def _handle(self, record: Record, triggers: Triggers, counts: Counter[tuple[str, str]]) -> None:
+    def _handle(self, record: Record, triggers: Triggers, counts: Counter[str]) -> None:
         """Decide, remember and send. Nothing is sent for a record before it is known to be readable."""
         try:
             incoming = self.reader.read(
@@ -162,7 +167,7 @@ class Stage:
             fingerprint: str = event["fingerprint"]
             if not self._belongs_here(record, fingerprint.encode()):
                 self._rekey(record, fingerprint)
-                counts["event", "rekeyed"] += 1
+                counts["rekeyed"] += 1
                 return
             incoming.content()
             alone = text(record.headers, deadletter.TRIGGER) if _is_replay(record) else None
@@ -172,19 +177,16 @@ class Stage:
                 verdicts, reason = self._decide(record, incoming, triggers)
         except Poison as problem:
             self._bury(record, Reason(STAGE, problem.code, str(problem), exception=type(problem).__name__))
-            counts["event", "dead_lettered"] += 1
+            counts["dead_lettered"] += 1
             return
         self._send(record, incoming, verdicts, reason)
-        counts["event", "decided" if verdicts else "unheard"] += 1
+        counts["decided" if verdicts else "unheard"] += 1
         for verdict in verdicts:
-            counts["verdict", verdict.outcome] += 1
+            counts[verdict.outcome] += 1
 
     def _belongs_here(self, record: Record, fingerprint: bytes) -> bool:
         """Only the raw topic has producers that may choose a partition of their own."""
-        return (
-            record.topic != self.topics.raw
-            or partition_of(fingerprint, self.topics.partitions) == record.partition
-        )
+        return record.topic != self._raw or partition_of(fingerprint, self._partitions) == record.partition
 
     def _rekey(self, record: Record, fingerprint: str) -> None:
         origin = f"{record.topic}/{record.partition}/{record.offset}".encode()
@@ -209,14 +211,14 @@ class Stage:
         key = event["fingerprint"].encode()
         stored = self.table.fetch(record.partition, key)
         seen: Sightings = () if stored is None else sightings.decode(stored)
-        shortest = min(candidate.window_millis for candidate in candidates)
+        shortest = shortest_window(candidates)
         remembered = sightings.remember(seen, here, shortest, triggers.longest_window_millis)
         now_seen = seen if remembered is None else remembered
         verdicts = decide(event["fingerprint"], here, now_seen, candidates, lambda: _activation(incoming))
         if remembered is not None:
             value = sightings.encode(remembered)
             self.table.stage(record.partition, key, value)
-            self.outbox.send(self.topics.fingerprints_changelog, value, key, None, record.partition)
+            self.outbox.send(self._changelog, value, key, None, record.partition)
             if self._settle_midway:
                 self.outbox.settle()
                 failpoint("processor.table-before-output")
@@ -240,7 +242,7 @@ class Stage:
                 headers = headers or self.encoder.event_headers(incoming, record.headers)
                 key = verdict.order_key and f"{verdict.trigger.name}/{verdict.order_key}"
                 self.outbox.send(
-                    self.topics.matched,
+                    self._matched,
                     self.encoder.matched(incoming, verdict),
                     key or verdict.run_id,
                     headers,
@@ -261,7 +263,7 @@ class Stage:
                 )
         place = record.topic, record.partition, record.offset
         self.outbox.send(
-            self.topics.decisions,
+            self._decisions,
             self.encoder.decision(event, place, verdicts, reason),
             event["id"],
             self.encoder.decision_headers(event["id"], record.headers),
@@ -288,7 +290,7 @@ class Stage:
         record: Record,
         need: NeedsSchema,
         triggers: Triggers,
-        counts: Counter[tuple[str, str]],
+        counts: Counter[str],
         still_ours: Callable[[], bool],
     ) -> None:
         """Fetch the schema it was written with. A registry that is away is waited for, never guessed at."""
@@ -312,7 +314,7 @@ class Stage:
                 self._bury(
                     record, Reason(STAGE, problem.code, str(problem), exception=type(problem).__name__)
                 )
-                counts["event", "dead_lettered"] += 1
+                counts["dead_lettered"] += 1
                 return
             else:
                 self.waiting(None)
@@ -333,7 +335,7 @@ def _fields(reason: Reason) -> dict[str, Any]:
     return {name: getattr(reason, name) for name in reason.__dataclass_fields__}
 
 
-def _count(counts: Counter[tuple[str, str]], seconds: float) -> None:
-    for (what, outcome), count in counts.items():
-        (metrics.EVENTS if what == "event" else metrics.VERDICTS).labels(outcome).inc(count)
+def _count(counts: Counter[str], seconds: float) -> None:
+    for outcome, count in counts.items():
+        (metrics.EVENTS if outcome in _OF_EVENTS else metrics.VERDICTS).labels(outcome).inc(count)
     metrics.BATCH_SECONDS.observe(seconds)

@@ -99,8 +99,8 @@ class Condition:
             if whole is None or whole.eval(activation).value() is not False:
                 continue
             if left is None:
-                return f"`{_short(clause)}` is false"
-            return f"`{_short(clause)}` is false: it is {_show(left.eval(activation).plain_value())}"
+                return f"`{clause}` is false"
+            return f"`{clause}` is false: it is {_show(left.eval(activation).plain_value())}"
         return f"`{_short(self.source)}` is false"
 
 
@@ -130,9 +130,9 @@ def _compiled(source: str) -> Any:
 def _part(clause: str) -> tuple[str, Any, Any]:
     left = clauses.compared(clause)
     try:
-        return clause, _ENV.compile(clause), _ENV.compile(left) if left else None
+        return _short(clause), _ENV.compile(clause), _ENV.compile(left) if left else None
     except RuntimeError:
-        return clause, None, None
+        return _short(clause), None, None
 
 
 def _plain(problem: object) -> str:
