@@ -39,6 +39,8 @@ class Extra:
     expected: tuple[Expected, ...] = ()
     accepted: frozenset[str] = frozenset()
     originals: Mapping[Coordinates, str] = field(default_factory=dict)
+    copies: int = 0
+    """Events that were sent again and again, beyond the plan."""
     healed: frozenset[Poison] = frozenset()
     """Poison whose cause was removed, and that was replayed."""
 
