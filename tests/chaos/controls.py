@@ -30,8 +30,8 @@ class Control:
 
 async def die_between_mark_and_output(round_: Round) -> None:
     """The processor ends itself after the table's entry is stored and before its output is."""
-    for nth in (1, 3):
-        await round_.nemesis.die_at(round_.services("processor")[0], "processor.table-before-output", nth)
+    point = "processor.table-before-output"
+    await round_.nemesis.die_at(round_.services("processor")[0], (point, 1), (point, 3), (point, 2))
 
 
 async def die_with_the_broker_away(round_: Round) -> None:

@@ -87,25 +87,24 @@ class Nemesis:
             except TimeoutError:
                 await self.kill_and_wait(self.dice.choice(list(victims)), self.dice.uniform(0.2, 3))
 
-    async def die_at(self, child: Child, point: str, nth: int, seconds: float = 60.0) -> bool:
-        """Start it anew so that it ends itself at a fail point; then start it for good. False if never reached."""
+    async def die_at(self, child: Child, *points: tuple[str, int], seconds: float = 60.0) -> None:
+        """Start it so that it ends itself at the nth passage of a fail point, one life for each; then for good."""
         with self.holding(child):
             await asyncio.to_thread(child.kill)
-            child.start(FAILPOINT=f"{point}:{nth}")
-            self.note("armed", victim=child.name, point=point, nth=nth)
-            try:
-                await until(f"{child.name} reaches {point}", lambda: not child.running, seconds=seconds)
-            except Missed:
-                self.missed.append(f"{child.name}: {point}")
-                await asyncio.to_thread(child.kill)
-            reached = child.exit_code == EXIT_CODE
-            self.kills += 1
-            self.note("died", victim=child.name, point=point, code=child.exit_code)
+            for point, nth in points:
+                child.start(FAILPOINT=f"{point}:{nth}")
+                self.note("armed", victim=child.name, point=point, nth=nth)
+                with contextlib.suppress(Missed):
+                    await until(f"{child.name} reaches {point}", lambda: not child.running, seconds=seconds)
+                if child.exit_code != EXIT_CODE:
+                    self.missed.append(f"{child.name} at {point}:{nth}, exit code {child.exit_code}")
+                    await asyncio.to_thread(child.kill)
+                self.kills += 1
+                self.note("died", victim=child.name, point=point, code=child.exit_code)
             began = time.monotonic()
             child.start()
         await self.pipeline.ready([child.name])
         self.recoveries.append(time.monotonic() - began)
-        return reached
 
     async def pause(self, child: Child, seconds: float) -> None:
         """SIGSTOP, so long, SIGCONT: a process that believes no time has passed."""

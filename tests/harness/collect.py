@@ -39,6 +39,8 @@ class Extra:
     expected: tuple[Expected, ...] = ()
     accepted: frozenset[str] = frozenset()
     originals: Mapping[Coordinates, str] = field(default_factory=dict)
+    copies: int = 0
+    """Events that were sent again and again, beyond the plan."""
     healed: frozenset[Poison] = frozenset()
     """Poison whose cause was removed, and that was replayed."""
 
@@ -95,7 +97,7 @@ def collect(
         cursors=tuple(_cursors(reader.records(topics.cursors), decoder)),
         served=tuple(_served(pipeline.provider, reader.records(topics.raw))),
         matched=tuple(_matched(reader.records(topics.matched), decoder)),
-        runner_group=pipeline.groups[1],
+        runner_group=list(pipeline.groups)[1],
         matched_topic=topics.matched,
         once_each=once_each,
     )

@@ -11,19 +11,17 @@ import hashlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaException,
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from tests.harness.evidence import Coordinates, OffsetSample
 
 
@@ -127,10 +125,12 @@ def _record(message: Message) -> Record:
 class Offsets:
     """Reads end offsets and committed offsets of the groups under test."""
 
-    def __init__(self, bootstrap: str) -> None:
-        config = {"bootstrap.servers": bootstrap, "group.id": "harness-offsets", "log_level": 0}
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        self._consumer = Consumer(config)
+    def __init__(self, bootstrap: str, groups: Mapping[str, Sequence[str]]) -> None:
+        """`groups`: the topics that each group under test reads."""
+        self._config: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._consumer = Consumer({**self._config, "group.id": "harness-offsets"})
+        self._groups = groups
+        self._askers: dict[str, Consumer] = {}
         self._lock = threading.Lock()
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
@@ -143,13 +143,21 @@ class Offsets:
             }
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        asked = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=5
-        )
-        found = next(iter(asked.values())).result(timeout=8)
-        return {(place.topic, place.partition): place.offset for place in found.topic_partitions}
+        """What the group has committed, asked by a consumer that never joins it. (The admin client's own call can
+        abort the process when brokers die under it.)"""
+        with self._lock:
+            if group not in self._askers:
+                config = {**self._config, "group.id": group, "enable.auto.commit": False}
+                self._askers[group] = Consumer(config)
+            known = self._consumer.list_topics(timeout=10).topics
+            topics = [topic for topic in self._groups[group] if topic in known]
+            places = [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
+            found = self._askers[group].committed(places, timeout=5)
+        return {(place.topic, place.partition): place.offset for place in found}
 
     def close(self) -> None:
+        for asker in self._askers.values():
+            asker.close()
         self._consumer.close()
 
 
@@ -157,10 +165,10 @@ class Sampler:
     """Once a second: what each group has committed, and how much memory each process takes."""
 
     def __init__(
-        self, bootstrap: str, groups: Iterable[str], memory: Callable[[], Mapping[str, int]]
+        self, bootstrap: str, groups: Mapping[str, Sequence[str]], memory: Callable[[], Mapping[str, int]]
     ) -> None:
-        self._offsets = Offsets(bootstrap)
-        self._groups = tuple(groups)
+        self._offsets = Offsets(bootstrap, groups)
+        self._groups = groups
         self._memory = memory
         self.samples: list[OffsetSample] = []
         self.max_rss: dict[str, int] = {}

@@ -55,11 +55,14 @@ class Pipeline:
         self.prefix = prefix
         self.home = home
         self.topics = Topics(prefix)
-        self.groups = (self.topics.processor_app, f"{prefix}.runner")
+        self.groups = {
+            self.topics.processor_app: (self.topics.raw, self.topics.rekeyed),
+            f"{prefix}.runner": (self.topics.matched,),
+        }
         self.engine_port = cluster.ports + 30
         self.engine_url = f"http://127.0.0.1:{self.engine_port}"
         self.database = home / "engine.db"
-        self.offsets = Offsets(cluster.bootstrap)
+        self.offsets = Offsets(cluster.bootstrap, self.groups)
         self.provider = Provider(cluster.ports + 31)
         self.services: dict[str, Child] = {}
         self.health_ports: dict[str, int] = {}

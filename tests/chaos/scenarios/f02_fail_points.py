@@ -16,15 +16,14 @@ async def disturb(round_: Round) -> None:
     async def visit(kind: str) -> None:
         points = failpoints(kind)
         round_.dice.shuffle(points)
-        for point in points:
-            victim = round_.services(kind)[0]
-            nth = round_.dice.randint(1, 3)
-            if not await round_.nemesis.die_at(victim, point, nth):
-                round_.broken("fail point not reached", f"{victim.name}: {point}:{nth}")
+        lives = [(point, round_.dice.randint(1, 3)) for point in points]
+        await round_.nemesis.die_at(round_.services(kind)[0], *lives)
 
     async with asyncio.TaskGroup() as visits:
         for kind in REPLICAS:
             visits.create_task(visit(kind))
+    for missed in round_.nemesis.missed:
+        round_.broken("fail point not reached", missed)
 
 
 SCENARIO = Scenario(

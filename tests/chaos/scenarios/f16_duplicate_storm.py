@@ -39,7 +39,12 @@ async def disturb(round_: Round) -> None:
     round_.figures["answers"] = dict(answers + later)
     mark = token(round_.seed, STORM)
     run = ids.run_id(round_.pipeline.prefix, TRIGGER, fingerprint_of(round_.seed, event))
-    round_.extra = replace(round_.extra, expected=(Expected(mark, "new", run),), accepted=frozenset([mark]))
+    round_.extra = replace(
+        round_.extra,
+        expected=(Expected(mark, "new", run),),
+        accepted=frozenset([mark]),
+        copies=sum(answers.values()),
+    )
     await until(
         "the storm's event was asked for again after its window",
         lambda: _matches(round_, run) >= 2,

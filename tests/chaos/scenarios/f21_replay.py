@@ -37,7 +37,7 @@ async def replay_again(round_: Round) -> None:
     for _ in range(2):
         await pipeline.cli("dlq", "replay", "--yes")
         await pipeline.drained()
-    round_.figures["records_of_empty_replays"] = sum(pipeline.offsets.ends(inputs).values()) - sum(
+    round_.figures["records_of_further_replays"] = sum(pipeline.offsets.ends(inputs).values()) - sum(
         ends.values()
     )
     if len(pipeline.runs()) != before:

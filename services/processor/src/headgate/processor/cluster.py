@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headgate.common.errors import Unreachable
@@ -17,7 +18,9 @@ class Cluster:
     """Offsets and topic ids. Unreachable when the broker does not answer."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._admin = AdminClient({**settings.librdkafka(), "socket.timeout.ms": 10_000, "log_level": 2})
+        self._config: dict[str, Any] = {**settings.librdkafka(), "socket.timeout.ms": 10_000, "log_level": 2}
+        self._admin = AdminClient(self._config)
+        self._askers: dict[str, Consumer] = {}
 
     def topic_id(self, topic: str) -> str:
         """The id that tells a topic from another that had its name."""
@@ -36,13 +39,16 @@ class Cluster:
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The next offset to read; partitions without a commit are left out."""
+        """The next offset to read; partitions without a commit are left out.
+
+        Asked by a consumer that never joins the group: the admin client's own call can abort the whole process
+        (an assertion in librdkafka) when a broker dies under it.
+        """
         wanted = [TopicPartition(topic, number) for topic, number in partitions]
+        if group not in self._askers:
+            self._askers[group] = Consumer({**self._config, "group.id": group, "enable.auto.commit": False})
         try:
-            answer = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=_TIMEOUT_SECONDS
-            )
-            found = answer[group].result(timeout=_TIMEOUT_SECONDS * 2).topic_partitions
+            found = self._askers[group].committed(wanted, timeout=_TIMEOUT_SECONDS)
         except (KafkaException, TimeoutError) as problem:
             raise Unreachable(f"Kafka does not tell the offsets of {group}: {problem}") from problem
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
@@ -58,4 +64,6 @@ class Cluster:
                 for where, future in answer.items()
             }
         except (KafkaException, TimeoutError) as problem:
+            # The client keeps the leader epochs it first learnt; after an election it is refused for ever.
+            self._admin = AdminClient(self._config)
             raise Unreachable(f"Kafka does not tell the ends of our partitions: {problem}") from problem

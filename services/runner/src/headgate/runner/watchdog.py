@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headgate.common.settings import KafkaSettings
@@ -45,8 +45,8 @@ class Ends:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._topic = settings.topics().matched
-        config: dict[str, Any] = {**settings.librdkafka(), "log_level": 2}
-        self._admin = AdminClient(config)
+        self._config: dict[str, Any] = {**settings.librdkafka(), "log_level": 2}
+        self._admin = AdminClient(self._config)
 
     def __call__(self, partitions: Iterable[int]) -> dict[int, int]:
         """Blocks: call it in a thread. KafkaException when nobody answers."""
@@ -54,5 +54,10 @@ class Ends:
         asked = {TopicPartition(self._topic, number): latest for number in partitions}
         if not asked:
             return {}
-        answers = self._admin.list_offsets(asked, request_timeout=5)
-        return {where.partition: answer.result(timeout=10).offset for where, answer in answers.items()}
+        try:
+            answers = self._admin.list_offsets(asked, request_timeout=5)
+            return {where.partition: answer.result(timeout=10).offset for where, answer in answers.items()}
+        except KafkaException:
+            # The client keeps the leader epochs it first learnt; after an election it is refused for ever.
+            self._admin = AdminClient(self._config)
+            raise
