@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -12,7 +13,8 @@ from pathlib import Path
 from tests.chaos.scenario import Round, Scenario, Skipped
 from tests.harness.processes import Child
 
-SIZE = "48m"
+STATE_SIZE = "48m"
+LOG_SIZE = "400m"
 FULL_SECONDS = 8.0
 REPLICAS = {"ingest": 2, "processor": 1, "runner": 2}
 
@@ -36,10 +38,10 @@ def supports(_: Path) -> None:
 class SmallDisk:
     """A tmpfs that can be filled and emptied."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: str) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=True)
 
     def fill(self) -> None:
         """Leave not one page."""
@@ -60,10 +62,15 @@ class SmallDisk:
 
 
 async def disturb(round_: Round) -> None:
+    """The processor's disk in odd rounds, the broker's in even ones."""
+    await (under_the_processor if round_.seed % 2 else under_the_broker)(round_)
+
+
+async def under_the_processor(round_: Round) -> None:
     """The processor moves to a small disk, the disk fills, the processor ends and ends again; space returns, and it
     goes on."""
     (victim,) = round_.services("processor")
-    disk = SmallDisk(round_.pipeline.home / "small-disk")
+    disk = SmallDisk(round_.pipeline.home / "small-disk", STATE_SIZE)
     try:
         with round_.nemesis.holding(victim):
             await asyncio.to_thread(victim.stop)
@@ -104,4 +111,48 @@ async def starts_on_a_full_disk(round_: Round, victim: Child, disk: SmallDisk) -
     round_.figures["ends_while_full"] = ends
 
 
-SCENARIO = Scenario("F9", "the disk is full", disturb, replicas=REPLICAS, supports=supports)
+async def under_the_broker(round_: Round) -> None:
+    """The broker's log moves to a small disk and fills it; the broker may die of it, and nothing stored is lost."""
+    kafka = round_.pipeline.cluster.kafka
+    (broker,) = kafka.brokers
+    data = kafka.directory / "broker-1" / "data"
+    aside = data.with_name("aside")
+    await asyncio.to_thread(broker.process.kill)
+    data.rename(aside)
+    disk = SmallDisk(data, LOG_SIZE)
+    try:
+        await asyncio.to_thread(copy, aside, data)
+        await restart_broker(round_)
+        await asyncio.sleep(3)
+        round_.nemesis.note("disk full")
+        for _ in range(int(FULL_SECONDS / 0.2)):
+            disk.fill()
+            await asyncio.sleep(0.2)
+        round_.figures["broker_while_full"] = broker.process.ending
+        disk.relieve()
+        round_.nemesis.note("space again")
+        await asyncio.to_thread(broker.process.kill)
+        await restart_broker(round_)
+        await asyncio.sleep(2)
+    finally:
+        await asyncio.to_thread(broker.process.kill)
+        shutil.rmtree(aside)
+        await asyncio.to_thread(copy, data, aside)
+        disk.remove()
+        data.rmdir()
+        aside.rename(data)
+        await restart_broker(round_)
+
+
+def copy(source: Path, target: Path) -> None:
+    """With the holes of Kafka's indexes left as holes."""
+    target.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", "--sparse=always", f"{source}/.", str(target)], check=True)
+
+
+async def restart_broker(round_: Round) -> None:
+    round_.pipeline.cluster.kafka.start()
+    await asyncio.to_thread(round_.pipeline.cluster.kafka.wait_ready, 90)
+
+
+SCENARIO = Scenario("F9", "the disk is full", disturb, own_cluster=True, replicas=REPLICAS, supports=supports)
