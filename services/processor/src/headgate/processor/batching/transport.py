@@ -86,6 +86,10 @@ class BatchConsumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self._room = asyncio.Event()
         self.ledger: Ledger[TP] = Ledger(on_finish=self._room.set)
+        self._positioned = False
+        """Whether the positions of this assignment are set: before that, and across it, a fetch means nothing."""
+        self._moves = 0
+        """Grows whenever partitions or positions change; a fetch that it outgrew is not handed out."""
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -101,7 +105,12 @@ class BatchConsumer(driver.Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         return self.ledger.committable(tp)
 
+    def _unsettle(self) -> None:
+        self._positioned = False
+        self._moves += 1
+
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        self._unsettle()
         # Faust waits in here for the batch at work and commits; only then are the others forgotten.
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
@@ -109,6 +118,7 @@ class BatchConsumer(driver.Consumer):
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         # Everything assigned is read again from its committed offset.
+        self._unsettle()
         self.ledger.clear()
         await super().on_partitions_assigned(assigned, generation_id)
 
@@ -118,6 +128,7 @@ class BatchConsumer(driver.Consumer):
         Faust leaves partitions without a commit where they are, which may be behind records that were
         fetched and then dropped by the rebalance.
         """
+        self._unsettle()
         self.ledger.clear()
         await super().perform_seek()
         unread = [
@@ -129,6 +140,7 @@ class BatchConsumer(driver.Consumer):
             await self._thread.seek_to_beginning(*(driver.ensure_aiokafka_TP(tp) for tp in unread))
             for tp in unread:
                 self._read_offset[tp] = await self._thread.position(tp)
+        self._positioned = True
 
     # -- from fetch to agent ----------------------------------------------------------------------------
 
@@ -146,12 +158,12 @@ class BatchConsumer(driver.Consumer):
                 raise
 
     async def _drain_once(self) -> None:
-        generation = self.app.consumer_generation_id
+        generation, moves = self.app.consumer_generation_id, self._moves
         fetched, active = await self._wait_next_records(1.0)
         dropped: dict[TP, Records] = {}
         for partition, records in (fetched or {}).items():
             tp = ensure_TP(partition)
-            if records and not await self._deliver(tp, records, active, generation):
+            if records and not await self._deliver(tp, records, active, generation, moves):
                 dropped[tp] = records
         if dropped:
             self._read_again(dropped, generation)
@@ -160,7 +172,9 @@ class BatchConsumer(driver.Consumer):
         super().stop_flow()
         self._room.set()
 
-    async def _deliver(self, tp: TP, records: Records, active: set[TP] | None, generation: int) -> bool:
+    async def _deliver(
+        self, tp: TP, records: Records, active: set[TP] | None, generation: int, moves: int
+    ) -> bool:
         """Hand records out as one batch, once there is room. False: they were not, and must not be."""
         app: Any = self.app
         acked = app.topics.acks_enabled_for(tp.topic)
@@ -176,6 +190,7 @@ class BatchConsumer(driver.Consumer):
             not channels
             or not self.flow_active
             or generation != app.consumer_generation_id
+            or (acked and (not self._positioned or moves != self._moves))
             # Until the rebalance is over Faust empties its queues once more.
             or (acked and app.rebalancing)
             or (active is not None and tp not in active)
@@ -206,12 +221,20 @@ class BatchConsumer(driver.Consumer):
         return [record for record in records if record.offset >= expected]
 
     def _read_again(self, dropped: dict[TP, Records], generation: int) -> None:
-        """Fetched and not handed out: go back, unless a newer generation has positions of its own."""
-        if generation != self.app.consumer_generation_id:
-            return
+        """Fetched and not handed out: go back, unless `perform_seek` is still to come.
+
+        A fetch may outlast a whole rebalance. Whether its records lie before or behind the positions that
+        were set meanwhile cannot be told from them, so events are read from what is expected next. Of a
+        changelog Faust's recovery sets the position itself in every generation.
+        """
         assigned = self.assignment()
         for tp, records in dropped.items():
-            if tp in assigned:
+            if tp not in assigned:
+                continue
+            if self.app.topics.acks_enabled_for(tp.topic):
+                if self._positioned:
+                    self._thread.seek(tp, self._read_offset[tp] or 0)
+            elif generation == self.app.consumer_generation_id and not self.app.rebalancing:
                 self._thread.seek(tp, records[0].offset)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
