@@ -25,7 +25,8 @@ DEFAULTS: dict[str, Any] = {
     "queue.buffering.max.messages": 20_000,
     "queue.buffering.max.kbytes": 32 * 1024,
     "delivery.timeout.ms": 30_000,
-    "log_level": 3,
+    "log_level": 2,
+    "reconnect.backoff.max.ms": 2_000,
 }
 """Bounded: when the broker is away, `send` refuses at once instead of filling the memory."""
 

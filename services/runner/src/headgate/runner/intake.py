@@ -51,7 +51,7 @@ def consumer_config(settings: RunnerSettings) -> dict[str, Any]:
         "queued.min.messages": 500,
         "queued.max.messages.kbytes": 8 * 1024,
         "reconnect.backoff.max.ms": 2_000,
-        "log_level": 3,
+        "log_level": 2,
     }
     if settings.instance_id:
         config["group.instance.id"] = settings.instance_id

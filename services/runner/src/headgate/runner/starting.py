@@ -34,6 +34,7 @@ from headgate.runner.triggers import Gone, Triggers, newest
 
 log = structlog.get_logger(__name__)
 
+_REGISTRY_SECONDS = 2.0
 _REPLAY = "correct the cause, then: headgate dlq replay"
 
 
@@ -97,22 +98,20 @@ class Starter:
             await self._start(job, matched, run, trigger, reason)
 
     async def _decode(self, job: Job) -> dict[str, Any]:
-        """A schema id that is not ours needs the registry: in a thread, and for as long as a retry may take."""
+        """A schema id that is not ours needs the registry: in a thread, and for as long as that is away. Our
+        trouble is never the record's; the partition waits, and the watchdog says so."""
         if job.value is None:
             raise Undecodable("the record has no value")
         own = avro.schema_id_of(job.value) == self._codec.id_of("MatchedEvent")
-        until = time.monotonic() + self._options.retry_total_seconds
         while True:
             try:
                 if own:
                     return self._codec.decode("MatchedEvent", job.value)
                 return await asyncio.to_thread(self._codec.decode, "MatchedEvent", job.value)
             except Unreachable as problem:
-                if time.monotonic() > until:
-                    raise Poison(f"the schema of this record cannot be read: {problem}") from problem
-                job.lane.moved()
+                log.warning("Waiting for the schema registry.", offset=job.offset, reason=str(problem))
                 with job.lane.idle(job):
-                    await asyncio.sleep(1.0)
+                    await asyncio.sleep(_REGISTRY_SECONDS)
 
     async def _prepare(self, job: Job, matched: dict[str, Any]) -> tuple[Run, Stored[Trigger]]:
         with job.lane.idle(job):

@@ -23,7 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 48 * 1024,
     "delivery.timeout.ms": 120_000,
-    "log_level": 3,
+    "log_level": 2,
 }
 """The linger is long because it never shows: a flush sends at once whatever is there. Shorter, it only cut a
 batch into many small requests, which cost a sixth of the processor's time and more of the broker's."""

@@ -17,7 +17,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from faust import Event
 from faust.transport.consumer import ensure_TP, ensure_TPset
@@ -47,8 +47,10 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         timeout: float | None = None,  # noqa: ASYNC109 (Faust's signature)
         max_records: int | None = None,
     ) -> Any:
+        asked_by = cast("BatchConsumer", self.consumer)
+        moves = asked_by._moves
         try:
-            return await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
         except UnicodeDecodeError:
             salvage: Salvage | None = getattr(self.app, "salvage", None)
             broken = _broken_fetch(consumer._fetcher)
@@ -67,6 +69,14 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
                     consumer.seek(other, position)
             consumer.seek(tp, records[-1].offset + 1)
             return {tp: records}
+        if moves == asked_by._moves:
+            return fetched
+        # A rebalance came and went meanwhile, and stopped whoever asked for these records: nobody would
+        # ever hand them out. Taking them was the last thing that happened, so going back undoes just that.
+        for partition, records in fetched.items():
+            if records and partition in consumer.assignment():
+                consumer.seek(partition, records[0].offset)
+        return {}
 
 
 def _broken_fetch(fetcher: Any) -> tuple[TP, int] | None:
