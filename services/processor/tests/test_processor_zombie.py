@@ -43,6 +43,8 @@ def test_a_zombie_that_wakes_goes_on_with_what_came_meanwhile_without_a_restart(
         finally:
             os.kill(processor.process.pid, signal.SIGCONT)
         done |= {event["id"] for event in before + meanwhile}
-        world.wait_until(f"round {number} is decided", partial(_decided, world, frozenset(done)), SOON_SECONDS)
+        world.wait_until(
+            f"round {number} is decided", partial(_decided, world, frozenset(done)), SOON_SECONDS
+        )
     assert processor.process.poll() is None
     assert len({matched["run_id"] for matched in world.matched()}) == len(done)
