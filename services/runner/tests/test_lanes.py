@@ -71,6 +71,18 @@ async def test_the_mark_waits_for_the_first_unfinished_record() -> None:
     assert desk.marks == [13]
 
 
+async def test_a_refused_commit_is_asked_for_again_though_no_record_comes() -> None:
+    desk = Desk()
+    desk.take(10, 11)
+    await desk.allow(10, 11)
+    desk.marks.clear()
+    desk.lanes.commit_again()
+    assert desk.marks == [12]
+    await desk.lanes.release([0], 0.1)
+    desk.lanes.commit_again()
+    assert desk.marks == [12]
+
+
 async def test_a_full_lane_is_paused_and_resumed_at_half() -> None:
     desk = Desk(held_per_partition=4)
     desk.take(0, 1, 2)

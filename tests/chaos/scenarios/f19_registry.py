@@ -61,10 +61,12 @@ async def away_and_restarted(round_: Round) -> None:
 
 
 async def forgetful(round_: Round) -> None:
-    """A registry that lost its data: what runs goes on, and a start writes the schemas again under the known ids."""
+    """A registry that lost its data: what runs goes on, also after a restart; the installer writes the schemas again,
+    under the ids that stand in the records."""
     await stop(round_)
     shutil.rmtree(round_.pipeline.cluster.home / "registry" / "data")
     await start(round_)
+    await round_.pipeline.cli("topics", "apply")
     for kind in ("processor", "runner", "ingest"):
         await round_.nemesis.kill_and_wait(round_.dice.choice(round_.services(kind)))
 

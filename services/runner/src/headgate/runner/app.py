@@ -76,6 +76,7 @@ class App:
                 deliver=lambda batch: self._deliver(lanes, batch),
                 assign=lambda numbers: self._assign(lanes, numbers),
                 release=lanes.release,
+                refused=lanes.commit_again,
                 failed=self._finish,
             )
 

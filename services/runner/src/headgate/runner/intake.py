@@ -68,12 +68,14 @@ class Intake:
         deliver: Callable[[list[Message]], None],
         assign: Callable[[list[int]], None],
         release: Callable[[list[int], float], Awaitable[dict[int, int]]],
+        refused: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
         self._topic = settings.kafka.topics().matched
         self._grace_seconds = REVOKE_SECONDS
         self._loop = asyncio.get_running_loop()
-        self._deliver, self._assign, self._release, self._failed = deliver, assign, release, failed
+        self._deliver, self._assign, self._release = deliver, assign, release
+        self._refused, self._failed = refused, failed
         self._consumer = Consumer(
             {**consumer_config(settings), "error_cb": self._note, "on_commit": self._on_commit}
         )
@@ -106,7 +108,7 @@ class Intake:
         self._wishes.append(("resume", partition, 0))
 
     def commit(self, partition: int, mark: int) -> None:
-        """Commit soon. What fails is committed with the next mark, or read again."""
+        """Commit soon. What is refused is asked for again."""
         self._wishes.append(("commit", partition, mark))
 
     def _run(self) -> None:
@@ -214,7 +216,8 @@ class Intake:
 
     def _on_commit(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
         if error is not None and error.code() != KafkaError._NO_OFFSET:
-            log.warning("A commit was refused; a few records may be read again.", error=error.str())
+            log.warning("A commit was refused and is tried again.", error=error.str())
+            self._tell(self._refused)
 
     def _tell(self, call: Callable[..., None], *args: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone: so is the process

@@ -157,6 +157,12 @@ class Lanes:
                 await asyncio.wait(late, timeout=1)
         return {lane.partition: lane.water.mark for lane in going if lane.water.mark is not None}
 
+    def commit_again(self) -> None:
+        """Ask once more for the commit of every mark: one was refused, and no record may ever come that moves it."""
+        for lane in self.lanes.values():
+            if lane.water.mark is not None:
+                self._commit(lane.partition, lane.water.mark)
+
     @property
     def held(self) -> int:
         return sum(lane.held for lane in self.lanes.values())
