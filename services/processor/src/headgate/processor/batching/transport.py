@@ -48,7 +48,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> Any:
         asked_by = cast("BatchConsumer", self.consumer)
-        moves = asked_by._moves
+        epoch = asked_by._epoch
         try:
             fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
         except UnicodeDecodeError:
@@ -69,7 +69,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
                     consumer.seek(other, position)
             consumer.seek(tp, records[-1].offset + 1)
             return {tp: records}
-        if moves == asked_by._moves:
+        if epoch is asked_by._epoch:
             return fetched
         # A rebalance came and went meanwhile, and stopped whoever asked for these records: nobody would
         # ever hand them out. Taking them was the last thing that happened, so going back undoes just that.
@@ -77,6 +77,27 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             if records and partition in consumer.assignment():
                 consumer.seek(partition, records[0].offset)
         return {}
+
+    async def settle(self, expected: dict[TP, int], epoch: object) -> None:
+        """Set every position once more, and from here on let fetches count.
+
+        In this thread and without a pause, so that each fetch took its records either before, and is
+        forgotten, or after. `epoch` is the seeking one's: a later rebalance sets positions of its own.
+        """
+        await self.call_thread(self._settle, expected, epoch)
+
+    async def _settle(self, expected: dict[TP, int], epoch: object) -> None:
+        asked_by = cast("BatchConsumer", self.consumer)
+        consumer: Any = self._ensure_consumer()
+        if asked_by._epoch is not epoch:
+            return
+        assigned = consumer.assignment()
+        for tp, offset in expected.items():
+            partition = driver.ensure_aiokafka_TP(tp)
+            if partition in assigned:
+                consumer.seek(partition, offset)
+        asked_by._epoch = object()
+        asked_by._positioned = True
 
 
 def _broken_fetch(fetcher: Any) -> tuple[TP, int] | None:
@@ -98,8 +119,8 @@ class BatchConsumer(driver.Consumer):
         self.ledger: Ledger[TP] = Ledger(on_finish=self._room.set)
         self._positioned = False
         """Whether the positions of this assignment are set: before that, and across it, a fetch means nothing."""
-        self._moves = 0
-        """Grows whenever partitions or positions change; a fetch that it outgrew is not handed out."""
+        self._epoch = object()
+        """Another one whenever partitions or positions change: a fetch of an earlier one is not handed out."""
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -117,7 +138,7 @@ class BatchConsumer(driver.Consumer):
 
     def _unsettle(self) -> None:
         self._positioned = False
-        self._moves += 1
+        self._epoch = object()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         self._unsettle()
@@ -139,6 +160,7 @@ class BatchConsumer(driver.Consumer):
         fetched and then dropped by the rebalance.
         """
         self._unsettle()
+        epoch = self._epoch
         self.ledger.clear()
         await super().perform_seek()
         unread = [
@@ -150,7 +172,12 @@ class BatchConsumer(driver.Consumer):
             await self._thread.seek_to_beginning(*(driver.ensure_aiokafka_TP(tp) for tp in unread))
             for tp in unread:
                 self._read_offset[tp] = await self._thread.position(tp)
-        self._positioned = True
+        expected = {
+            tp: self._read_offset[tp] or 0
+            for tp in self.assignment()
+            if self.app.topics.acks_enabled_for(tp.topic)
+        }
+        await cast(BatchConsumerThread, self._thread).settle(expected, epoch)
 
     # -- from fetch to agent ----------------------------------------------------------------------------
 
@@ -168,12 +195,12 @@ class BatchConsumer(driver.Consumer):
                 raise
 
     async def _drain_once(self) -> None:
-        generation, moves = self.app.consumer_generation_id, self._moves
+        generation, epoch = self.app.consumer_generation_id, self._epoch
         fetched, active = await self._wait_next_records(1.0)
         dropped: dict[TP, Records] = {}
         for partition, records in (fetched or {}).items():
             tp = ensure_TP(partition)
-            if records and not await self._deliver(tp, records, active, generation, moves):
+            if records and not await self._deliver(tp, records, active, generation, epoch):
                 dropped[tp] = records
         if dropped:
             self._read_again(dropped, generation)
@@ -183,7 +210,7 @@ class BatchConsumer(driver.Consumer):
         self._room.set()
 
     async def _deliver(
-        self, tp: TP, records: Records, active: set[TP] | None, generation: int, moves: int
+        self, tp: TP, records: Records, active: set[TP] | None, generation: int, epoch: object
     ) -> bool:
         """Hand records out as one batch, once there is room. False: they were not, and must not be."""
         app: Any = self.app
@@ -200,7 +227,7 @@ class BatchConsumer(driver.Consumer):
             not channels
             or not self.flow_active
             or generation != app.consumer_generation_id
-            or (acked and (not self._positioned or moves != self._moves))
+            or (acked and (not self._positioned or epoch is not self._epoch))
             # Until the rebalance is over Faust empties its queues once more.
             or (acked and app.rebalancing)
             or (active is not None and tp not in active)
