@@ -221,13 +221,14 @@ class BatchConsumer(driver.Consumer):
         # Faust's queue tells nobody when it has room.
         while not acked and self.flow_active and app.tables.changelog_queue.qsize() >= MAX_AHEAD:  # noqa: ASYNC110
             await asyncio.sleep(_RECOVERY_PAUSE_SECONDS)
-        # From here to the queue nothing awaits: a rebalance cannot come between.
+        # From here to the queue nothing awaits: a rebalance cannot come between. Until one is over, Faust
+        # may empty the agent's queue: what it throws away would be lost to us.
         channels = app.topics._tp_index.get(tp)
         if (
             not channels
             or not self.flow_active
             or generation != app.consumer_generation_id
-            or (acked and (not self._positioned or epoch is not self._epoch))
+            or (acked and (app.rebalancing or not self._positioned or epoch is not self._epoch))
             # Until the rebalance is over Faust empties its queues once more.
             or (acked and app.rebalancing)
             or (active is not None and tp not in active)
