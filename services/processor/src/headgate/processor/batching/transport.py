@@ -168,10 +168,8 @@ class BatchConsumer(driver.Consumer):
             for tp in self.assignment()
             if self.app.topics.acks_enabled_for(tp.topic) and not self._read_offset[tp]
         ]
-        if unread:
-            await self._thread.seek_to_beginning(*(driver.ensure_aiokafka_TP(tp) for tp in unread))
-            for tp in unread:
-                self._read_offset[tp] = await self._thread.position(tp)
+        # Asked of the broker: the consumer's own position moves with every fetch under way.
+        self._read_offset.update(await self._thread.earliest_offsets(*unread) if unread else {})
         expected = {
             tp: self._read_offset[tp] or 0
             for tp in self.assignment()
