@@ -103,7 +103,8 @@ class Pipeline:
         """Topics, schemas, triggers, engine, services; returns when all of them are ready."""
         await asyncio.to_thread(self.prepare)
         await self.apply(documents)
-        await self.provider.start()
+        if self.of("poller"):
+            await self.provider.start()
         self.engine.start()
         for child in self.services.values():
             child.start()

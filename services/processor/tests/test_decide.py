@@ -9,7 +9,7 @@ import pytest
 from headgate.common import fingerprints
 from headgate.common.conditions import activation
 from headgate.common.model import Stored, Trigger
-from headgate.processor.decide import decide
+from headgate.processor.decide import claims, decide
 from headgate.processor.sightings import Sighting
 from headgate.processor.triggers import Listener, Triggers, key_of
 
@@ -156,3 +156,27 @@ def test_a_foreign_source_is_not_taken_for_one_of_ours() -> None:
 @pytest.mark.parametrize(("least", "longest"), [(0, 86_400_000), (7 * 86_400_000, 7 * 86_400_000)])
 def test_the_longest_window_is_the_triggers_or_the_settings(least: int, longest: int) -> None:
     assert Triggers([listener()], least).longest_window_millis == longest
+
+
+@pytest.mark.parametrize(
+    ("whens", "enabled", "claimed"),
+    [
+        (["event.data.n == 1"], True, True),
+        (["event.data.n == 2"], True, True),
+        (["event.data.missing == 1"], True, False),
+        (["event.data.missing == 1", "event.data.absent"], True, False),
+        (["event.data.missing == 1", "event.data.n == 1"], True, True),
+        (["event.data.missing == 1", "event.data.n == 2"], True, True),
+        (["event.data.missing == 1"], False, True),
+    ],
+)
+def test_an_event_that_failed_for_every_trigger_does_not_count_as_heard_of(
+    whens: list[str], enabled: bool, claimed: bool
+) -> None:
+    listeners = [listener(f"t{n}", when=when, enabled=enabled) for n, when in enumerate(whens)]
+    assert claims(verdicts(*listeners)) is claimed
+
+
+def test_a_disabled_trigger_beside_one_that_fails_keeps_no_claim() -> None:
+    asked = verdicts(listener("off", enabled=False), listener("broken", when="event.data.missing == 1"))
+    assert not claims(asked)

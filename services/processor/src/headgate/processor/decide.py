@@ -49,6 +49,13 @@ def decide(
     ]
 
 
+def claims(verdicts: Sequence[Verdict]) -> bool:
+    """Whether the event counts as heard of. One that failed for every enabled trigger does not: it is a
+    dead letter as a whole, and whoever produces it again, with our headers or without, is heard."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    return "error" not in outcomes or not outcomes <= {"error", "off"}
+
+
 def judge(trigger: Listener, fingerprint: str, activation: Callable[[], Activation]) -> Verdict:
     """The verdict of one trigger on an event that it has not heard of."""
     if not trigger.enabled:

@@ -14,14 +14,13 @@ from typing import Any
 
 import orjson
 
-from headgate.common import avro, fingerprints, strict_json
+from headgate.common import avro, fingerprints, rekeying, strict_json
 from headgate.common.errors import HeadgateError, TooLarge, Undecodable
 from headgate.common.model.kinds import EVENTS
 from headgate.common.topics import MAX_RECORD_BYTES
 from headgate.processor.batching.salvage import UnreadableHeaders
 
 FINGERPRINT = "headgate-fingerprint"
-ORIGIN = "headgate-origin"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
 _ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
@@ -95,7 +94,7 @@ class Reader:
         given = _text(headers, FINGERPRINT)
         if given:
             event["fingerprint"] = given[:_MAX_NAME]
-        event["id"] = _event_id(headers, topic, partition, offset)
+        event["id"] = rekeying.foreign_event_id(headers, topic, partition, offset)
         event["received_at"] = millis * 1000
         event.setdefault("occurred_at", millis * 1000)
         return Incoming(event, None, True, data, True)
@@ -188,14 +187,6 @@ def _json(value: bytes) -> Any:
         return strict_json.loads(value)
     except strict_json.NotStrictJson as problem:
         raise Undecodable(f"the value is neither Avro nor JSON that we take: {problem}") from problem
-
-
-def _event_id(headers: Headers, topic: str, partition: int, offset: int) -> str:
-    """Foreign records carry no id of ours: it is derived from where the record first stood."""
-    origin = _text(headers, ORIGIN).rsplit("/", 2)
-    if len(origin) == 3 and origin[1].isdigit() and origin[2].isdigit():
-        topic, partition, offset = origin[0], int(origin[1]), int(origin[2])
-    return fingerprints.foreign_event_id(topic, partition, offset)
 
 
 def _micros(text: str | None) -> int | None:

@@ -11,12 +11,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
-from headgate.common import avro, deadletter
+from headgate.common import avro, deadletter, rekeying
 from headgate.common.conditions import Activation
 from headgate.common.conditions import activation as prepare
 from headgate.common.deadletter import Reason
@@ -24,11 +24,12 @@ from headgate.common.errors import Poison, Unreachable
 from headgate.common.failpoints import armed, failpoint
 from headgate.common.fingerprints import partition_of
 from headgate.common.headers import Headers, text
+from headgate.common.rekeying import Original, original_of
 from headgate.common.topics import Topics
 from headgate.processor import metrics, sightings
-from headgate.processor.decide import Verdict, decide, judge
+from headgate.processor.decide import Verdict, claims, decide, judge
 from headgate.processor.outputs import Encoder, letter_headers
-from headgate.processor.records import ORIGIN, Incoming, NeedsSchema, Reader
+from headgate.processor.records import Incoming, NeedsSchema, Reader
 from headgate.processor.sightings import Sighting, Sightings
 from headgate.processor.triggers import Triggers, key_of, shortest_window
 
@@ -189,8 +190,7 @@ class Stage:
         return record.topic != self._raw or partition_of(fingerprint, self._partitions) == record.partition
 
     def _rekey(self, record: Record, fingerprint: str) -> None:
-        origin = f"{record.topic}/{record.partition}/{record.offset}".encode()
-        headers = [*record.headers, (ORIGIN, origin)]
+        headers = rekeying.copy_headers(self._original(record))
         self.outbox.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
 
     def _decide(
@@ -215,7 +215,7 @@ class Stage:
         remembered = sightings.remember(seen, here, shortest, triggers.longest_window_millis)
         now_seen = seen if remembered is None else remembered
         verdicts = decide(event["fingerprint"], here, now_seen, candidates, lambda: _activation(incoming))
-        if remembered is not None:
+        if remembered is not None and claims(verdicts):
             value = sightings.encode(remembered)
             self.table.stage(record.partition, key, value)
             self.outbox.send(self._changelog, value, key, None, record.partition)
@@ -270,18 +270,24 @@ class Stage:
         )
 
     def _bury(self, record: Record, reason: Reason) -> None:
-        """To the dead-letter topic: key, bytes and headers as they came, and why."""
-        reason = Reason(
-            **{
-                **_fields(reason),
-                "topic": record.topic,
-                "partition": record.partition,
-                "offset": record.offset,
-                "attempt": deadletter.attempt_of(record.headers),
-            }
+        """To the dead-letter topic: key, bytes and headers as their producer wrote them, and why."""
+        original = self._original(record)
+        reason = replace(
+            reason,
+            topic=original.topic,
+            partition=original.partition,
+            offset=original.offset,
+            attempt=deadletter.attempt_of(original.headers),
         )
-        headers = letter_headers(reason, record.headers, time.time_ns() // 1000)
-        self.outbox.send(self.topics.dlq, record.value, record.key, headers)
+        headers = letter_headers(reason, original.headers, time.time_ns() // 1000)
+        self.outbox.send(self.topics.dlq, record.value, original.key, headers)
+
+    def _original(self, record: Record) -> Original:
+        """What its producer wrote. Only our copies are believed when they say where they come from."""
+        place = record.topic, record.partition, record.offset
+        if record.topic == self.topics.rekeyed:
+            return original_of(*place, record.key, record.headers)
+        return Original(*place, record.key, list(record.headers))
 
     # -- waiting ----------------------------------------------------------------------------------------
 
@@ -329,10 +335,6 @@ def _activation(incoming: Incoming) -> Activation:
 
 def _is_replay(record: Record) -> bool:
     return deadletter.REPLAY_OF in dict(record.headers)
-
-
-def _fields(reason: Reason) -> dict[str, Any]:
-    return {name: getattr(reason, name) for name in reason.__dataclass_fields__}
 
 
 def _count(counts: Counter[str], seconds: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate.common import fingerprints
+from headgate.common import fingerprints, rekeying
 from headgate.common.errors import Poison
 from headgate.common.headers import text
 from headgate.common.model.kinds import EVENTS
@@ -20,8 +20,6 @@ from .scan import Record
 MICROS = 1_000_000
 FINGERPRINT = "headgate-fingerprint"
 """Header by which another producer may name the fingerprint itself."""
-ORIGIN = "headgate-origin"
-"""Header that the processor adds when it re-keys a record: where it stood before."""
 
 
 def moment(micros: int) -> datetime:
@@ -135,7 +133,7 @@ def _foreign(record: Record, value: bytes) -> Event:
     at = moment(record.timestamp_ms * 1000)
     return Event(
         record=record,
-        id=_foreign_id(record),
+        id=rekeying.foreign_event_id(record.headers, record.topic, record.partition, record.offset),
         fingerprint=text(record.headers, FINGERPRINT) or mine,
         source=attribute("source"),
         provider=EVENTS,
@@ -146,14 +144,6 @@ def _foreign(record: Record, value: bytes) -> Event:
         data=outer.get("data", data) if outer else data,
         foreign=True,
     )
-
-
-def _foreign_id(record: Record) -> str:
-    """Derived from where the record first stood, also after it was re-keyed."""
-    place = (text(record.headers, ORIGIN) or record.coordinates).rsplit("/", 2)
-    if len(place) == 3 and place[1].isdigit() and place[2].isdigit():
-        return fingerprints.foreign_event_id(place[0], int(place[1]), int(place[2]))
-    return fingerprints.foreign_event_id(record.topic, record.partition, record.offset)
 
 
 def _json(value: str) -> Any:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from headgate.common.fingerprints import partition_of
 from headgate.common.headers import text
+from headgate.common.rekeying import ORIGIN
 
 from .connection import Connection
-from .events import ORIGIN, Event
+from .events import Event
 from .groups import Group, group_of
 from .scan import Record, Scan
 

@@ -8,12 +8,12 @@ import random
 import socket
 import tempfile
 from pathlib import Path
-from typing import IO
 
 # Below Linux's ephemeral range, so that no outgoing connection takes one between our look and our use.
 FIRST, LAST = 28_000, 32_700
 
-_reserved: dict[int, IO[str]] = {}
+_reserved: dict[int, int] = {}
+"""The descriptor that holds each port's lock: never closed, since the lock lasts as long as we do."""
 
 
 def is_open(port: int, host: str = "127.0.0.1") -> bool:
@@ -52,11 +52,11 @@ def _reserve(port: int) -> bool:
         return False
     locks = Path(tempfile.gettempdir()) / f"headgate-free-ports-{os.getuid()}"
     locks.mkdir(mode=0o700, exist_ok=True)
-    handle = (locks / str(port)).open("a")
+    handle = os.open(locks / str(port), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        handle.close()
+        os.close(handle)
         return False
     _reserved[port] = handle
     return True

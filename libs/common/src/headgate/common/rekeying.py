@@ -1,0 +1,67 @@
+"""A record that came on another partition than its fingerprint's is written once more, to the re-keyed topic.
+
+The copy says in headers where the record first stood and what key it had, so that its event keeps one id and
+its dead letter is what was really sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headgate.common import fingerprints
+from headgate.common.headers import Headers, text
+
+ORIGIN = "headgate-origin"
+"""Header of a copy: where the record first stood, as topic/partition/offset."""
+ORIGIN_KEY = "headgate-origin-key"
+"""Header of a copy: the key it had there. Absent when it had none."""
+
+RawHeaders = Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A record as its producer wrote it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    headers: Headers
+
+
+def copy_headers(original: Original) -> Headers:
+    """The headers of the copy."""
+    place = f"{original.topic}/{original.partition}/{original.offset}".encode()
+    added = [(ORIGIN, place)]
+    if original.key is not None:
+        added.append((ORIGIN_KEY, original.key))
+    return [*_without(original.headers), *added]
+
+
+def original_of(topic: str, partition: int, offset: int, key: bytes | None, headers: RawHeaders) -> Original:
+    """What a copy was made from; a record that is no copy is its own original."""
+    place = _place(text(headers, ORIGIN))
+    if place is None:
+        return Original(topic, partition, offset, key, list(headers))
+    before = next((value for name, value in headers if name == ORIGIN_KEY), None)
+    return Original(*place, before, _without(headers))
+
+
+def foreign_event_id(
+    headers: Iterable[tuple[str, bytes | None]], topic: str, partition: int, offset: int
+) -> str:
+    """The id of an event whose producer gave it none of ours: derived from where the record first stood."""
+    return fingerprints.foreign_event_id(*(_place(text(headers, ORIGIN)) or (topic, partition, offset)))
+
+
+def _place(origin: str | None) -> tuple[str, int, int] | None:
+    parts = (origin or "").rsplit("/", 2)
+    if len(parts) == 3 and parts[0] and parts[1].isdigit() and parts[2].isdigit():
+        return parts[0], int(parts[1]), int(parts[2])
+    return None
+
+
+def _without(headers: RawHeaders) -> Headers:
+    return [header for header in headers if header[0] not in (ORIGIN, ORIGIN_KEY)]
