@@ -304,7 +304,9 @@ class World:
 
     def committed(self) -> dict[int, int]:
         """The group's committed offset of each partition."""
-        consumer = Consumer({**self.stack.kafka.librdkafka(), "group.id": f"{self.stack.prefix}.runner"})
+        consumer = Consumer(
+            {**self.stack.kafka.librdkafka(), "group.id": self.stack.kafka.topics().runner_group}
+        )
         try:
             wanted = [
                 TopicPartition(self.stack.topics.matched, n) for n in range(self.stack.topics.partitions)

@@ -102,6 +102,10 @@ class Topics:
         return self._name("processor")
 
     @property
+    def runner_group(self) -> str:
+        return self._name("runner")
+
+    @property
     def fingerprints_changelog(self) -> str:
         return f"{self.processor_app}-fingerprints-changelog"
 

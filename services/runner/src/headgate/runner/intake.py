@@ -35,7 +35,7 @@ def consumer_config(settings: RunnerSettings) -> dict[str, Any]:
     """Small queues (memory), short waits (latency), nothing committed unless we say so."""
     config: dict[str, Any] = {
         **settings.kafka.librdkafka(),
-        "group.id": f"{settings.kafka.prefix}.runner",
+        "group.id": settings.kafka.topics().runner_group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",

@@ -46,7 +46,7 @@ def inputs(topics: Topics) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Services that must read every record: their group, and the topics they read."""
     return {
         "processor": (topics.processor_app, (topics.raw, topics.rekeyed)),
-        "runner": (f"{topics.prefix}.runner", (topics.matched,)),
+        "runner": (topics.runner_group, (topics.matched,)),
     }
 
 

@@ -5,10 +5,35 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from headgate.common.model.durations import Duration
 from headgate.common.secrets import SecretRef
+from headgate.common.templates import Templates
+
+_templates = Templates()
+
+
+def _fillable(node: Any, at: str = "") -> Any:
+    """Every string in it is plain text or a template that can be filled in."""
+    if isinstance(node, str):
+        problem = _templates.problem(node)
+        if problem:
+            raise ValueError(f"{at}: {problem}" if at else problem)
+    elif isinstance(node, dict):
+        for name, one in node.items():
+            _fillable(one, f"{at}.{name}" if at else name)
+    elif isinstance(node, list):
+        for index, one in enumerate(node):
+            _fillable(one, f"{at}[{index}]")
+    return node
+
+
+def _checked(node: Any) -> Any:
+    return _fillable(node)
+
+
+Fillable = AfterValidator(_checked)
 
 
 class HttpAction(BaseModel):
@@ -23,10 +48,12 @@ class HttpAction(BaseModel):
     method: Annotated[Literal["POST", "PUT"], Field(description="HTTP method.")] = "POST"
     headers: Annotated[
         dict[str, str | SecretRef],
+        Fillable,
         Field(description="Headers to add: text, a template, or a secret by reference ({env: NAME})."),
     ] = {}
     body: Annotated[
         Any,
+        Fillable,
         Field(
             description="JSON body; strings in it are templates over `event` and `run`. Default: the event itself.",
             examples=[{"incident": "{{ event.data.id }}"}],
@@ -55,7 +82,9 @@ class LocalAction(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     note: Annotated[
-        str, Field(description="A template; the text is kept with the run.", examples=["{{ event.type }}"])
+        str,
+        Fillable,
+        Field(description="A template; the text is kept with the run.", examples=["{{ event.type }}"]),
     ] = ""
 
 

@@ -17,10 +17,10 @@ import aiohttp
 from headgate.common.errors import Misconfigured
 from headgate.common.model import HttpAction
 from headgate.common.secrets import SecretRef
+from headgate.common.templates import TemplateRefused, Templates, values
 from headgate.runner.dial import Denied, connector
 from headgate.runner.engines import Exists, Means, Outcome, Refused, Retry, Run, Started, excerpt
 from headgate.runner.retry import retry_after
-from headgate.runner.templates import TemplateRefused, Templates, values
 
 _ANSWER_BYTES = 16 * 1024
 _OURS = frozenset(

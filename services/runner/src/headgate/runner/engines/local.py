@@ -14,9 +14,9 @@ import structlog
 
 from headgate.common.errors import Unreachable
 from headgate.common.model import LocalAction
+from headgate.common.templates import TemplateRefused, Templates, values
 from headgate.runner.engines import Exists, Means, Outcome, Refused, Retry, Run, Started
 from headgate.runner.runlog import RunLog
-from headgate.runner.templates import TemplateRefused, Templates, values
 
 log = structlog.get_logger(__name__)
 

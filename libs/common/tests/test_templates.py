@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from headgate.runner.templates import MAX_OUTPUT, TemplateRefused, Templates, values
+from headgate.common.model import HttpAction
+from headgate.common.templates import MAX_OUTPUT, TemplateRefused, Templates, values
 
 EVENT = {
     "type": "issue.opened",
@@ -153,3 +155,27 @@ def test_any_json_value_goes_through_unchanged(value: Any) -> None:
 def test_no_text_as_a_template_does_anything_but_fill_in_or_refuse(text: str) -> None:
     with contextlib.suppress(TemplateRefused):
         fill("{{ " + text + " }}")
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{{ event.data.x", "not valid: unexpected end of input"),
+        ("{{ evnt.data.x }}", "there is no evnt in templates; there are: event, run"),
+        ("{{ event.x | shout }}", "no filter named shout"),
+        ("{% if event.x %}", "statements"),
+    ],
+)
+def test_what_fails_for_every_event_is_refused_before_any(template: str, problem: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        HttpAction(url="https://engine.test/runs", body={"deep": ["fine {{ run.id }}", template]})
+    assert "deep[1]: " in str(caught.value)
+    assert problem in str(caught.value)
+
+
+@given(text=st.text(max_size=60))
+def test_what_is_not_valid_beforehand_cannot_be_filled_in_either(text: str) -> None:
+    template = "{{ " + text + " }}"
+    if "not valid" in (Templates().problem(template) or ""):
+        with pytest.raises(TemplateRefused):
+            fill(template)

@@ -17,6 +17,8 @@ from minijinja import Environment, TemplateError
 
 from headgate.common.errors import Poison
 
+NAMES = frozenset(["event", "run"])
+"""What a template can speak of."""
 MAX_OUTPUT = 256 * 1024
 """Characters that all templates of one action may produce together."""
 MAX_TEMPLATE = 4096
@@ -172,6 +174,22 @@ class Templates:
                 self._walk(one, context, f"{where}[{index}]", depth + 1) for index, one in enumerate(node)
             ]
         return node
+
+    def problem(self, template: str) -> str | None:
+        """Why a template would fail for every event; None when it may do."""
+        if "{{" not in template and "{%" not in template:
+            return None
+        refused = refusal(template)
+        if refused:
+            return refused
+        try:
+            self._environment.add_template("template", template)
+            unknown = self._environment.undeclared_variables_in_str(template) - NAMES
+        except TemplateError as error:
+            return f"the template is not valid: {error.detail or error.kind}"
+        if unknown:
+            return f"there is no {sorted(unknown)[0]} in templates; there are: {', '.join(sorted(NAMES))}"
+        return None
 
     def _string(self, template: str, context: Mapping[str, Any], where: str) -> Any:
         if "{{" not in template and "{%" not in template:
