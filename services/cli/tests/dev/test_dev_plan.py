@@ -50,6 +50,19 @@ def test_paths_do_not_depend_on_the_folder_a_service_runs_in() -> None:
     assert Path(service.env["HEADGATE_STATE_DIR"]).is_absolute()
 
 
+def test_sources_reach_this_machine_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def allowed() -> str:
+        (service,) = plan.services(Options(only=("poller",)), "", "")
+        return service.env["HEADGATE_EGRESS_ALLOW"]
+
+    monkeypatch.delenv("HEADGATE_EGRESS_ALLOW", raising=False)
+    assert "127.0.0.0/8" in allowed()
+    monkeypatch.setenv("HEADGATE_EGRESS_ALLOW", "[]")
+    assert allowed() == "[]"
+
+
 def test_only_and_scale_take_short_names() -> None:
     assert plan.parse_only("webhook, processor") == ("ingest-webhook", "processor")
     assert plan.parse_scale("processor=2,webhook=3") == {"processor": 2, "ingest-webhook": 3}

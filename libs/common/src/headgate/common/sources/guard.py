@@ -2,72 +2,32 @@
 was resolved, so that a name cannot say one thing to the guard and another to the socket.
 
 Denied: everything that is not the public Internet, unless a setting allows its network; and the
-metadata services of clouds always. The tables are our own: `ipaddress.is_global` calls the NAT64 form
-of 169.254.169.254 global.
+metadata services of clouds always. `addresses` has the tables.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import httpcore
 import httpx
 
+from headgate.common.addresses import EMBEDDING, Network, refusal
 from headgate.common.errors import Misconfigured, Transient
 
-Address = IPv4Address | IPv6Address
-Network = ipaddress.IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
-_NOT_PUBLIC_V4 = [
-    ip_network(text)
-    for text in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
-        "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-    )
-]  # fmt: skip
-_PUBLIC_V6 = ip_network("2000::/3")
-_NOT_PUBLIC_V6 = [ip_network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
-_METADATA: list[Network] = [
-    ip_network(text)
-    for text in ("169.254.0.0/16", "100.100.100.200", "168.63.129.16", "fd00:ec2::/64", "fe80::/10")
-]
-_EMBEDDING = [ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96")]
+_OTHERWISE = "HEADGATE_EGRESS_ALLOW lists the private networks that sources may reach"
 _ODD_NUMBER = re.compile(r"^(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?$", re.IGNORECASE)
 
 
 class Refused(Misconfigured):
     """The address is one that sources may not reach; a person must change the URL or the setting."""
-
-
-def verdict(address: Address, allowed: Sequence[Network]) -> str | None:
-    """Why this address is refused, or None."""
-    address = _plain(address)
-    if any(address in network for network in _METADATA):
-        return "it is a metadata or link-local address, which is never allowed"
-    if any(address in network for network in allowed):
-        return None
-    if isinstance(address, IPv4Address):
-        private = any(address in network for network in _NOT_PUBLIC_V4)
-    else:
-        private = address not in _PUBLIC_V6 or any(address in network for network in _NOT_PUBLIC_V6)
-    if private:
-        return "it is not a public address; HEADGATE_EGRESS_ALLOW lists the private networks that are"
-    return None
-
-
-def _plain(address: Address) -> Address:
-    """An IPv4 address in IPv6 clothes as what it is."""
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        return address.ipv4_mapped
-    return address
 
 
 def networks(texts: Iterable[str]) -> list[Network]:
@@ -80,7 +40,7 @@ def networks(texts: Iterable[str]) -> list[Network]:
             raise Misconfigured(
                 f"HEADGATE_EGRESS_ALLOW: '{text}' is not a network; write CIDR, as in 10.0.0.0/8"
             ) from error
-        if any(network.version == 6 and network.overlaps(one) for one in _EMBEDDING):
+        if any(network.version == 6 and network.overlaps(one) for one in EMBEDDING):
             raise Misconfigured(
                 f"HEADGATE_EGRESS_ALLOW: '{text}' covers IPv6 forms of IPv4 addresses; "
                 f"write the IPv4 network instead"
@@ -133,9 +93,9 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             except OSError as error:
                 raise Transient(f"the name {host} cannot be resolved: {error.strerror or error}") from error
         for address in addresses:
-            reason = verdict(ip_address(address.partition("%")[0]), self._allowed)
+            reason = refusal(address, self._allowed, _OTHERWISE)
             if reason:
-                raise Refused(f"connection to {host} ({address}) refused: {reason}")
+                raise Refused(f"connection to {host} refused: {reason}")
         return addresses
 
     async def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:

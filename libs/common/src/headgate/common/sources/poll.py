@@ -11,11 +11,12 @@ from typing import Any
 
 import httpx
 
+from headgate.common.addresses import Network
 from headgate.common.errors import Misconfigured, Transient
 from headgate.common.model import Schedule, Source, parse_duration
 from headgate.common.sources.clock import Clock
 from headgate.common.sources.config import read_config
-from headgate.common.sources.guard import GuardedTransport, Network
+from headgate.common.sources.guard import GuardedTransport
 from headgate.common.sources.position import Position
 from headgate.common.sources.provider import Cursor, Page, SourceConfig
 from headgate.common.sources.provider import Source as Provider

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headgate.cli.session import Session
 from headgate.common.errors import HeadgateError
+
+if TYPE_CHECKING:
+    from headgate.cli.dev.plan import Options
 
 Directory = Annotated[
     Path, typer.Option("--dir", envvar="HEADGATE_DEV_DIR", help="Where data, logs and dev.json are kept.")
@@ -26,7 +31,8 @@ HealthPort = Annotated[
     ),
 ]
 Prefix = Annotated[
-    str, typer.Option(envvar="HEADGATE_KAFKA__PREFIX", help="First part of the topics' names.")
+    str | None,
+    typer.Option(envvar="HEADGATE_KAFKA__PREFIX", help="First part of the topics' names (headgate)."),
 ]
 Bootstrap = Annotated[
     str | None, typer.Option(envvar="HEADGATE_KAFKA__BOOTSTRAP", help="Use this Kafka; start none.")
@@ -46,88 +52,80 @@ Once = Annotated[
 ]
 
 
-def dev(
-    directory: Directory = Path(".headgate"),
-    kafka_port: KafkaPort = 9092,
-    registry_port: RegistryPort = 8085,
-    webhook_port: WebhookPort = 8081,
-    health_port: HealthPort = 9100,
-    prefix: Prefix = "headgate",
-    bootstrap: Bootstrap = None,
-    registry: RegistryUrl = None,
-    only: Only = None,
-    scale: Scale = None,
-    reset: Reset = False,
-) -> None:
+COMMON: dict[str, tuple[Any, Any]] = {
+    "directory": (Directory, Path(".headgate")),
+    "kafka_port": (KafkaPort, 9092),
+    "registry_port": (RegistryPort, 8085),
+    "webhook_port": (WebhookPort, 8081),
+    "health_port": (HealthPort, 9100),
+    "prefix": (Prefix, None),
+    "bootstrap": (Bootstrap, None),
+    "registry": (RegistryUrl, None),
+    "scale": (Scale, None),
+    "reset": (Reset, False),
+}
+"""What both commands take, by the names that `plan.Options` has for it."""
+
+
+def _with_common(body: Callable[..., int]) -> Callable[..., None]:
+    """A command of `body(common, ...)`: its own options, and those of both. What stands before the command's
+    name counts too."""
+    own = [one for name, one in inspect.signature(body, eval_str=True).parameters.items() if name != "common"]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in COMMON.items()
+    ]
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+    def run(**given: Any) -> None:
+        before = given.pop("ctx").find_object(Session)
+        common = {name: given.pop(name) for name in COMMON}
+        for name in ("prefix", "bootstrap", "registry"):
+            common[name] = common[name] or getattr(before, name, None)
+        common["prefix"] = common["prefix"] or "headgate"
+        _exit(functools.partial(body, common, **given))
+
+    parameters = [context, *shared, *own]
+    run.__name__, run.__doc__ = body.__name__, body.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
+
+
+@_with_common
+def dev(common: dict[str, Any], *, only: Only = None) -> int:
     """Run all of Headgate here: a real Kafka, a real Schema Registry and every service, until Ctrl-C."""
     from headgate.cli.dev import hints
     from headgate.cli.dev.demo_secret import secret_env
-    from headgate.cli.dev.plan import Options, parse_only, parse_scale
+    from headgate.cli.dev.plan import parse_only
     from headgate.cli.dev.screen import Screen
     from headgate.cli.dev.supervise import supervise
 
-    def run() -> int:
-        options = Options(
-            directory=directory,
-            kafka_port=kafka_port,
-            registry_port=registry_port,
-            webhook_port=webhook_port,
-            health_port=health_port,
-            prefix=prefix,
-            bootstrap=bootstrap,
-            registry=registry,
-            only=parse_only(only),
-            scale=parse_scale(scale),
-            reset=reset,
-            env=secret_env(directory),
-        )
-        screen = Screen()
-        return supervise(options, screen, functools.partial(hints.stay_up, screen))
-
-    _exit(run)
+    options = _options(common, only=parse_only(only), env=secret_env(common["directory"]))
+    screen = Screen()
+    return supervise(options, screen, functools.partial(hints.stay_up, screen))
 
 
-def demo(
-    directory: Directory = Path(".headgate"),
-    kafka_port: KafkaPort = 9092,
-    registry_port: RegistryPort = 8085,
-    webhook_port: WebhookPort = 8081,
-    health_port: HealthPort = 9100,
-    prefix: Prefix = "headgate",
-    bootstrap: Bootstrap = None,
-    registry: RegistryUrl = None,
-    scale: Scale = None,
-    reset: Reset = False,
-    once: Once = False,
-) -> None:
+@_with_common
+def demo(common: dict[str, Any], *, once: Once = False) -> int:
     """`headgate dev`, with one GitHub webhook's way through it: event, decision, run, the engine's answer."""
     from headgate.cli.dev import demo as demonstration
     from headgate.cli.dev.demo_secret import secret_env
-    from headgate.cli.dev.plan import Options, parse_scale
     from headgate.cli.dev.screen import Screen
     from headgate.cli.dev.supervise import supervise
 
-    def run() -> int:
-        options = Options(
-            directory=directory,
-            kafka_port=kafka_port,
-            registry_port=registry_port,
-            webhook_port=webhook_port,
-            health_port=health_port,
-            prefix=prefix,
-            bootstrap=bootstrap,
-            registry=registry,
-            scale=parse_scale(scale),
-            reset=reset,
-            env=secret_env(directory, create=True),
-        )
-        screen = Screen()
-        if once:
-            body = functools.partial(demonstration.once, screen)
-            return supervise(options, screen, body, start_seconds=demonstration.START_SECONDS)
-        return supervise(options, screen, functools.partial(demonstration.stay, screen))
+    options = _options(common, env=secret_env(common["directory"], create=True))
+    screen = Screen()
+    if once:
+        body = functools.partial(demonstration.once, screen)
+        return supervise(options, screen, body, start_seconds=demonstration.START_SECONDS)
+    return supervise(options, screen, functools.partial(demonstration.stay, screen))
 
-    _exit(run)
+
+def _options(common: dict[str, Any], **own: Any) -> Options:
+    from headgate.cli.dev.plan import Options, parse_scale
+
+    return Options(**{**common, "scale": parse_scale(common["scale"])}, **own)
 
 
 def _exit(run: Callable[[], int]) -> None:

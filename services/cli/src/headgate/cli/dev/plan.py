@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from headgate.common.errors import Misconfigured
 
 HOST = "127.0.0.1"
+LOOPBACK = '["127.0.0.0/8", "::1/128"]'
+"""What sources may reach besides the Internet, unless said: on a laptop the other side often runs beside us."""
 REPLICA_STEP = 10
 
 
@@ -143,6 +146,7 @@ def _service(options: Options, kind: Kind, replica: int, bootstrap: str, registr
         "HEADGATE_STATE_DIR": str(directory / "state" / name),
         "HEADGATE_INSTANCE_ID": f"dev-{name}",
         "HEADGATE_RUNNER__LOCAL_FILE": str(directory / "local-runs.jsonl"),
+        "HEADGATE_EGRESS_ALLOW": os.environ.get("HEADGATE_EGRESS_ALLOW", LOOPBACK),
         **options.env,
     }
     if webhooks is not None:
