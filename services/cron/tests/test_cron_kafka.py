@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.common.testing.cluster import Stack
-from headgate.common.testing.services import Child, Outside, eventually
+from headgate.common.testing.services import Child, Outside, eventually, replicas
 
 pytestmark = pytest.mark.kafka
 
@@ -29,23 +30,14 @@ def ticking(name: str = "ticks", every: str = "1s", **config: Any) -> dict[str, 
 
 @pytest.fixture
 def outside(stack: Stack) -> Iterator[Outside]:
-    client = Outside(stack)
-    yield client
-    client.close()
+    with closing(Outside(stack)) as client:
+        yield client
 
 
 @pytest.fixture
 async def cron(stack: Stack, tmp_path: Path) -> AsyncIterator[Callable[..., Child]]:
-    """Makes cron services; whatever still runs at the end is killed."""
-    made: list[Child] = []
-
-    def make(**env: str) -> Child:
-        made.append(Child(stack, "cron", tmp_path / f"cron-{len(made)}.log", **env))
-        return made[-1]
-
-    yield make
-    for child in made:
-        await child.kill()
+    async with replicas(stack, "cron", tmp_path) as make:
+        yield make
 
 
 def slots(outside: Outside, source: str = "ticks") -> list[datetime]:

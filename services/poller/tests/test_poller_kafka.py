@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from headgate.common.testing.cluster import Stack
 from headgate.common.testing.fake_github import FakeGitHub
-from headgate.common.testing.services import Child, Outside, eventually
+from headgate.common.testing.services import Child, Outside, eventually, replicas
 
 pytestmark = pytest.mark.kafka
 
@@ -29,24 +30,14 @@ async def github() -> AsyncIterator[FakeGitHub]:
 
 @pytest.fixture
 def outside(stack: Stack) -> Iterator[Outside]:
-    client = Outside(stack)
-    yield client
-    client.close()
+    with closing(Outside(stack)) as client:
+        yield client
 
 
 @pytest.fixture
 async def poller(stack: Stack, tmp_path: Path) -> AsyncIterator[Callable[..., Child]]:
-    """Makes pollers; whatever still runs at the end is killed."""
-    made: list[Child] = []
-
-    def make(**env: str) -> Child:
-        log = tmp_path / f"poller-{len(made)}.log"
-        made.append(Child(stack, "poller", log, egress_allow='["127.0.0.0/8"]', **env))
-        return made[-1]
-
-    yield make
-    for child in made:
-        await child.kill()
+    async with replicas(stack, "poller", tmp_path, egress_allow='["127.0.0.0/8"]') as make:
+        yield make
 
 
 def keys(outside: Outside) -> list[str]:

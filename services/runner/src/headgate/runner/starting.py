@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from headgate.common import avro
+from headgate.common.conditions import event_view
 from headgate.common.deadletter import Reason, attempt_of
 from headgate.common.errors import Poison, Undecodable, Unreachable
 from headgate.common.failpoints import failpoint
@@ -241,18 +242,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
         data = json.loads(event["data"], parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:
         raise Poison(f"the event's data is not JSON: {problem}") from problem
-    return {
-        "id": event["id"],
-        "fingerprint": event["fingerprint"],
-        "source": event["source"],
-        "provider": event["provider"],
-        "type": event["type"],
-        "subject": event["subject"],
-        "time": rfc3339(event["occurred_at"]),
-        "received_at": rfc3339(event["received_at"]),
-        "data": data,
-        "attributes": event["attributes"],
-    }
+    return {**event_view(event, data), "received_at": rfc3339(event["received_at"])}
 
 
 def _no_constant(name: str) -> float:

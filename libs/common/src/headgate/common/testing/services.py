@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,20 @@ class Child:
 
     def log(self) -> str:
         return self._log.read_text("utf-8", "replace")
+
+
+@asynccontextmanager
+async def replicas(stack: Stack, name: str, logs: Path, **env: str) -> AsyncIterator[Callable[..., Child]]:
+    """Makes replicas of a service; whatever still runs at the end is killed."""
+    made: list[Child] = []
+
+    def make(**more: str) -> Child:
+        made.append(Child(stack, name, logs / f"{name}-{len(made)}.log", **env, **more))
+        return made[-1]
+
+    yield make
+    for child in made:
+        await child.kill()
 
 
 class Outside:
