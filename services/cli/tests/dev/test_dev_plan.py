@@ -1,5 +1,6 @@
 """What the options mean, without starting anything."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from headgate.cli.dev import plan
 from headgate.cli.dev.keeper import LONGEST_PAUSE_SECONDS, STEADY_SECONDS, count_failures, pause_after
 from headgate.cli.dev.plan import Options
+from headgate.common.addresses import refusal
 from headgate.common.errors import Misconfigured
+from headgate.common.sources.guard import networks
 
 
 def test_without_options_every_service_has_its_documented_ports() -> None:
@@ -58,7 +61,7 @@ def test_sources_reach_this_machine_unless_the_environment_says_otherwise(
         return service.env["HEADGATE_EGRESS_ALLOW"]
 
     monkeypatch.delenv("HEADGATE_EGRESS_ALLOW", raising=False)
-    assert "127.0.0.0/8" in allowed()
+    assert refusal("127.0.0.1", networks(json.loads(allowed())), "") is None
     monkeypatch.setenv("HEADGATE_EGRESS_ALLOW", "[]")
     assert allowed() == "[]"
 

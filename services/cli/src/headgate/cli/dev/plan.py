@@ -10,7 +10,7 @@ from pathlib import Path
 from headgate.common.errors import Misconfigured
 
 HOST = "127.0.0.1"
-LOOPBACK = '["127.0.0.0/8", "::1/128"]'
+LOOPBACK = '["127.0.0.0/8"]'
 """What sources may reach besides the Internet, unless said: on a laptop the other side often runs beside us."""
 REPLICA_STEP = 10
 
