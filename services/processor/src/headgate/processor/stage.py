@@ -3,6 +3,9 @@
 The order within a batch carries the guarantees: table entries go to the changelog and outputs to their
 topics, one flush waits for all of them, the local table takes the entries over, the batch is finished. A
 crash between any two leaves the batch to be read again, and its events pass again.
+
+Batches are decided one after the other; while one waits for its flush, the next of another partition is
+decided (`lanes`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from headgate.common.rekeying import Original, original_of
 from headgate.common.topics import Topics
 from headgate.processor import metrics, sightings
 from headgate.processor.decide import Verdict, claims, decide, judge
+from headgate.processor.lanes import Lanes, Outlet
 from headgate.processor.outputs import Encoder, letter_headers
 from headgate.processor.records import Incoming, NeedsSchema, Reader
 from headgate.processor.sightings import Sighting, Sightings
@@ -62,25 +66,7 @@ class Table(Protocol):
 
     def commit(self, partition: int) -> None: ...
 
-    def discard(self) -> None: ...
-
-
-class Outlet(Protocol):
-    """Where records go: `send` many, `flush` once."""
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | str | None,
-        headers: Headers | None = None,
-        partition: int | None = None,
-    ) -> None: ...
-
-    async def flush(self) -> None: ...
-
-    def settle(self) -> None:
-        """What `flush` does, blocking: only fail points ask for it."""
+    def discard(self, partition: int) -> None: ...
 
 
 class GivenUp(Exception):
@@ -89,13 +75,14 @@ class GivenUp(Exception):
 
 @dataclass
 class Stage:
-    """What the agent does with each batch. One at a time: the table and the outbox belong to it."""
+    """What the agent does with each batch. The table and the outlets belong to it."""
 
     topics: Topics
     reader: Reader
     encoder: Encoder
     table: Table
-    outbox: Outlet
+    outlets: Sequence[Outlet]
+    """One for each batch that may be at work at once."""
     triggers: Callable[[], Triggers]
     fetch_schema: Callable[[int], avro.Schema]
     """Asks the registry. Blocking."""
@@ -103,7 +90,9 @@ class Stage:
     """Told what a record waits for, and None when it goes on."""
 
     def __post_init__(self) -> None:
-        self.turn = asyncio.Lock()
+        self._lanes = Lanes(self.outlets)
+        self._deciding = asyncio.Lock()
+        self._outlet = self.outlets[0]
         topics = self.topics
         self._codes = {topics.raw: 0, topics.rekeyed: 1}
         # The names are put together at each look: once is enough here.
@@ -118,38 +107,49 @@ class Stage:
         still_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         """Handle the records of one partition. GivenUp: `finish` was not called and must not be."""
-        async with self.turn:
+        partition = records[0].partition
+        async with self._lanes.lane(partition) as outlet:
             began = time.perf_counter()
-            self.encoder.at(time.time_ns() // 1000)
-            counts: Counter[str] = Counter()
-            triggers = self.triggers()
-            breathed = began
-            for record in records:
-                try:
-                    self._handle(record, triggers, counts)
-                except NeedsSchema as need:
-                    await self._handle_once_readable(record, need, triggers, counts, still_ours)
-                now = time.perf_counter()
-                if now - breathed > _YIELD_SECONDS:
-                    await asyncio.sleep(0)
-                    breathed = time.perf_counter()
-            failpoint("processor.output-before-flush")
-            await self.outbox.flush()
-            failpoint("processor.flush-before-commit")
-            self.table.commit(records[0].partition)
+            try:
+                async with self._deciding:
+                    self._outlet = outlet
+                    counts = await self._handle_all(records, still_ours)
+                failpoint("processor.output-before-flush")
+                await outlet.flush()
+                failpoint("processor.flush-before-commit")
+                self.table.commit(partition)
+            except BaseException:
+                self.table.discard(partition)
+                raise
             finish()
             failpoint("processor.finished-before-commit")
             _count(counts, time.perf_counter() - began)
 
     async def sweep(self, partition: int, step: Callable[[], Sequence[bytes]]) -> None:
         """Forget what `step` names, between two batches."""
-        async with self.turn:
+        async with self._lanes.lane(partition) as outlet:
             over = step()
             for key in over:
-                self.outbox.send(self._changelog, None, key, None, partition)
+                outlet.send(self._changelog, None, key, None, partition)
             if over:
-                await self.outbox.flush()
+                await outlet.flush()
                 self.table.commit(partition)
+
+    async def _handle_all(self, records: Sequence[Record], still_ours: Callable[[], bool]) -> Counter[str]:
+        self.encoder.at(time.time_ns() // 1000)
+        counts: Counter[str] = Counter()
+        triggers = self.triggers()
+        breathed = time.perf_counter()
+        for record in records:
+            try:
+                self._handle(record, triggers, counts)
+            except NeedsSchema as need:
+                await self._handle_once_readable(record, need, triggers, counts, still_ours)
+            now = time.perf_counter()
+            if now - breathed > _YIELD_SECONDS:
+                await asyncio.sleep(0)
+                breathed = time.perf_counter()
+        return counts
 
     # -- one record -------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Stage:
 
     def _rekey(self, record: Record, fingerprint: str) -> None:
         headers = rekeying.copy_headers(self._original(record))
-        self.outbox.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
+        self._outlet.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
 
     def _decide(
         self, record: Record, incoming: Incoming, triggers: Triggers
@@ -218,9 +218,9 @@ class Stage:
         if remembered is not None and claims(verdicts):
             value = sightings.encode(remembered)
             self.table.stage(record.partition, key, value)
-            self.outbox.send(self._changelog, value, key, None, record.partition)
+            self._outlet.send(self._changelog, value, key, None, record.partition)
             if self._settle_midway:
-                self.outbox.settle()
+                self._outlet.settle()
                 failpoint("processor.table-before-output")
         return verdicts, ""
 
@@ -241,7 +241,7 @@ class Stage:
             if verdict.outcome == "started":
                 headers = headers or self.encoder.event_headers(incoming, record.headers)
                 key = verdict.order_key and f"{verdict.trigger.name}/{verdict.order_key}"
-                self.outbox.send(
+                self._outlet.send(
                     self._matched,
                     self.encoder.matched(incoming, verdict),
                     key or verdict.run_id,
@@ -262,7 +262,7 @@ class Stage:
                     ),
                 )
         place = record.topic, record.partition, record.offset
-        self.outbox.send(
+        self._outlet.send(
             self._decisions,
             self.encoder.decision(event, place, verdicts, reason),
             event["id"],
@@ -280,7 +280,7 @@ class Stage:
             attempt=deadletter.attempt_of(original.headers),
         )
         headers = letter_headers(reason, original.headers, time.time_ns() // 1000)
-        self.outbox.send(self.topics.dlq, record.value, original.key, headers)
+        self._outlet.send(self.topics.dlq, record.value, original.key, headers)
 
     def _original(self, record: Record) -> Original:
         """What its producer wrote. Only our copies are believed when they say where they come from."""
@@ -313,7 +313,6 @@ class Stage:
                 pause = min(pause * 2, longest)
                 if not still_ours():
                     self.waiting(None)
-                    self.table.discard()
                     raise GivenUp from problem
             except Poison as problem:
                 self.waiting(None)
