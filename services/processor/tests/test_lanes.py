@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.processor.lanes import Lanes
@@ -98,6 +98,7 @@ async def test_what_an_interrupted_lane_sent_is_stored_before_anything_else_is_s
 
 
 @settings(deadline=None)
+@example([(0, False), (0, True), (1, False), (2, True), (2, True)], 3)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=25),
     st.integers(1, 3),

@@ -62,5 +62,6 @@ class Lanes:
     async def _clear(self) -> None:
         async with self._clearing:
             while self._interrupted:
-                await self._interrupted[-1].flush()
-                self._free.append(self._interrupted.pop())
+                # It stays in the list until it is flushed; others may be added meanwhile, behind it.
+                await self._interrupted[0].flush()
+                self._free.append(self._interrupted.pop(0))
