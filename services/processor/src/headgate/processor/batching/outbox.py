@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "linger.ms": 100,
     "message.max.bytes": 8 * 1024 * 1024,
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 48 * 1024,
+    "queue.buffering.max.kbytes": 24 * 1024,
     "delivery.timeout.ms": 120_000,
     "log_level": 2,
 }
