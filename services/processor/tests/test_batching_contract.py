@@ -46,9 +46,7 @@ class World:
             producer.produce(self.name, str(number).encode(), partition=0)
         assert producer.flush(30) == 0
 
-    async def start(
-        self, work: Callable[[Batch[Any]], Any], actors: int = 1, **settings: Any
-    ) -> tuple[faust.App, Any]:
+    async def start(self, work: Callable[[Batch[Any]], Any], **settings: Any) -> tuple[faust.App, Any]:
         register()
         app = faust.App(
             self.name,
@@ -67,7 +65,7 @@ class World:
             **settings,
         )
 
-        @app.agent(app.topic(self.name, value_serializer="raw"), name="agent", concurrency=actors)
+        @app.agent(app.topic(self.name, value_serializer="raw"), name="agent")
         async def agent(stream: Any) -> None:
             async for batch in stream:
                 await work(batch)
@@ -205,54 +203,6 @@ async def test_a_slow_agent_holds_a_bounded_number_of_batches(world: World) -> N
     go.set()
     await world.until_committed(500)
     assert done == list(range(500))
-
-
-async def test_several_actors_begin_batches_in_order_and_each_keeps_its_own_until_it_is_finished(
-    world: World,
-) -> None:
-    begun: list[int] = []
-    at_once: list[int] = []
-    working = 0
-
-    async def work(batch: Batch[Any]) -> None:
-        nonlocal working
-        begun.append(values(batch)[0])
-        working += 1
-        at_once.append(working)
-        for _ in range(begun[-1] % 7):
-            await asyncio.sleep(0.001)
-        working -= 1
-        batch.finish()
-
-    world.publish(0, 2_000)
-    await world.start(work, actors=2)
-    await world.until_committed(2_000)
-    assert begun == sorted(begun)
-    assert max(at_once) == 2
-
-
-async def test_partitions_are_let_go_only_when_every_actor_has_finished(world: World) -> None:
-    go = asyncio.Event()
-    done: list[int] = []
-    working = 0
-
-    async def work(batch: Batch[Any]) -> None:
-        nonlocal working
-        numbers = values(batch)
-        working += 1
-        await go.wait()
-        batch.finish()
-        done.extend(numbers)
-
-    world.publish(0, 100)
-    first, _ = await world.start(work, actors=2)
-    await world.until("both are at work", lambda: working == 2)
-    stopping = asyncio.create_task(first.stop())
-    await asyncio.sleep(0.2)
-    assert not stopping.done()
-    go.set()
-    await asyncio.wait_for(stopping, 30)
-    assert await world.committed() == len(done) >= 20
 
 
 async def test_the_broker_holds_a_fetch_of_idle_partitions_only_briefly(world: World) -> None:

@@ -82,7 +82,7 @@ class Process:
                 self.table[key] = value
         self.staged.clear()
 
-    def discard(self, partition: int) -> None:
+    def discard(self) -> None:
         self.staged.clear()
 
     def send(
@@ -145,7 +145,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
             reader=Reader(1),
             encoder=Encoder(2, 3),
             table=self.process,
-            outlets=[self.process],
+            outbox=self.process,
             triggers=lambda: Triggers(LISTENERS),
             fetch_schema=lambda number: None,
         )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -84,19 +84,18 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
         catalogue = Catalogue(view, int(own.dedupe_ttl.total_seconds() * 1000))
         app = worker.new_app(settings, slot.directory / "faust")
         table: FingerprintStore | PlainTable
-        outlets: Sequence[Outbox] | Sequence[PlainOutlet]
+        outbox: Outbox | PlainOutlet
         if own.driver == "batch":
             storage = await asyncio.to_thread(_storage, settings, slot.directory, cluster)
-            table = worker.fingerprint_table(app, topics, storage)
-            outlets = [Outbox(settings.kafka) for _ in range(worker.AT_ONCE)]
+            table, outbox = worker.fingerprint_table(app, topics, storage), Outbox(settings.kafka)
         else:
-            table, outlets = PlainTable(app, topics, own.store), [PlainOutlet(app, topics, crash)]
+            table, outbox = PlainTable(app, topics, own.store), PlainOutlet(app, topics, crash)
         stage = Stage(
             topics=topics,
             reader=Reader(codec.id_of("RawEvent")),
             encoder=Encoder(codec.id_of("MatchedEvent"), codec.id_of("Decision")),
             table=table,
-            outlets=outlets,
+            outbox=outbox,
             triggers=catalogue,
             fetch_schema=registry.schema,
             waiting=lambda reason: _waiting(health, reason),
@@ -116,8 +115,8 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
             log.info("The processor is up.", group=topics.processor_app, store=own.store)
             await stop.wait()
             health.degraded("partitions", "stopping")
-        for outlet in outlets:
-            await outlet.close()
+        if isinstance(outbox, Outbox):
+            await outbox.close()
     finally:
         view.stop()
         registry.close()

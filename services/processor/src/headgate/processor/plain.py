@@ -57,7 +57,7 @@ class PlainTable:
     def commit(self, partition: int) -> None:
         """Faust has done it."""
 
-    def discard(self, partition: int) -> None:
+    def discard(self) -> None:
         """Faust has done it."""
 
     def size(self) -> int:
@@ -111,9 +111,6 @@ class PlainOutlet:
 
     def settle(self) -> None:
         """Fail points are the batch driver's."""
-
-    async def close(self) -> None:
-        """Faust's producer is Faust's to close."""
 
     def _delivered(self, sent: asyncio.Future[Any]) -> None:
         problem = None if sent.cancelled() else sent.exception()

@@ -3,9 +3,6 @@
 The order within a batch carries the guarantees: table entries go to the changelog and outputs to their
 topics, one flush waits for all of them, the local table takes the entries over, the batch is finished. A
 crash between any two leaves the batch to be read again, and its events pass again.
-
-Batches are decided one after the other; while one waits for its flush, the next of another partition is
-decided (`lanes`).
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ from headgate.common.rekeying import Original, original_of
 from headgate.common.topics import Topics
 from headgate.processor import metrics, sightings
 from headgate.processor.decide import Verdict, claims, decide, judge
-from headgate.processor.lanes import Lanes, Outlet
 from headgate.processor.outputs import Encoder, letter_headers
 from headgate.processor.records import Incoming, NeedsSchema, Reader
 from headgate.processor.sightings import Sighting, Sightings
@@ -65,7 +61,25 @@ class Table(Protocol):
 
     def commit(self, partition: int) -> None: ...
 
-    def discard(self, partition: int) -> None: ...
+    def discard(self) -> None: ...
+
+
+class Outlet(Protocol):
+    """Where records go: `send` many, `flush` once."""
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | str | None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    def settle(self) -> None:
+        """What `flush` does, blocking: only fail points ask for it."""
 
 
 class GivenUp(Exception):
@@ -74,14 +88,13 @@ class GivenUp(Exception):
 
 @dataclass
 class Stage:
-    """What the agent does with each batch. The table and the outlets belong to it."""
+    """What the agent does with each batch. One at a time: the table and the outbox belong to it."""
 
     topics: Topics
     reader: Reader
     encoder: Encoder
     table: Table
-    outlets: Sequence[Outlet]
-    """One for each batch that may be at work at once."""
+    outbox: Outlet
     triggers: Callable[[], Triggers]
     fetch_schema: Callable[[int], avro.Schema]
     """Asks the registry. Blocking."""
@@ -89,9 +102,7 @@ class Stage:
     """Told what a record waits for, and None when it goes on."""
 
     def __post_init__(self) -> None:
-        self._lanes = Lanes(self.outlets)
-        self._deciding = asyncio.Lock()
-        self._outlet = self.outlets[0]
+        self.turn = asyncio.Lock()
         topics = self.topics
         self._codes = {topics.raw: 0, topics.rekeyed: 1}
         # The names are put together at each look: once is enough here.
@@ -106,48 +117,37 @@ class Stage:
         still_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         """Handle the records of one partition. GivenUp: `finish` was not called and must not be."""
-        partition = records[0].partition
-        async with self._lanes.lane(partition) as outlet:
+        async with self.turn:
             began = time.perf_counter()
-            try:
-                async with self._deciding:
-                    self._outlet = outlet
-                    counts = await self._handle_all(records, still_ours)
-                failpoint("processor.output-before-flush")
-                await outlet.flush()
-                failpoint("processor.flush-before-commit")
-                self.table.commit(partition)
-            except BaseException:
-                self.table.discard(partition)
-                raise
+            self.encoder.at(time.time_ns() // 1000)
+            counts: Counter[str] = Counter()
+            triggers = self.triggers()
+            breathed = began
+            for record in records:
+                try:
+                    self._handle(record, triggers, counts)
+                except NeedsSchema as need:
+                    await self._handle_once_readable(record, need, triggers, counts, still_ours)
+                if time.perf_counter() - breathed > _YIELD_SECONDS:
+                    await asyncio.sleep(0)
+                    breathed = time.perf_counter()
+            failpoint("processor.output-before-flush")
+            await self.outbox.flush()
+            failpoint("processor.flush-before-commit")
+            self.table.commit(records[0].partition)
             finish()
             failpoint("processor.finished-before-commit")
             _count(counts, time.perf_counter() - began)
 
     async def sweep(self, partition: int, step: Callable[[], Sequence[bytes]]) -> None:
         """Forget what `step` names, between two batches."""
-        async with self._lanes.lane(partition) as outlet:
+        async with self.turn:
             over = step()
             for key in over:
-                outlet.send(self._changelog, None, key, None, partition)
+                self.outbox.send(self._changelog, None, key, None, partition)
             if over:
-                await outlet.flush()
+                await self.outbox.flush()
                 self.table.commit(partition)
-
-    async def _handle_all(self, records: Sequence[Record], still_ours: Callable[[], bool]) -> Counter[str]:
-        self.encoder.at(time.time_ns() // 1000)
-        counts: Counter[str] = Counter()
-        triggers = self.triggers()
-        breathed = time.perf_counter()
-        for record in records:
-            try:
-                self._handle(record, triggers, counts)
-            except NeedsSchema as need:
-                await self._handle_once_readable(record, need, triggers, counts, still_ours)
-            if time.perf_counter() - breathed > _YIELD_SECONDS:
-                await asyncio.sleep(0)
-                breathed = time.perf_counter()
-        return counts
 
     # -- one record -------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Stage:
 
     def _rekey(self, record: Record, fingerprint: str) -> None:
         headers = rekeying.copy_headers(self._original(record))
-        self._outlet.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
+        self.outbox.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
 
     def _decide(
         self, record: Record, event: dict[str, Any], key: bytes, asked: Activation, triggers: Triggers
@@ -215,9 +215,9 @@ class Stage:
         if remembered is not None and claims(verdicts):
             value = sightings.encode(remembered)
             self.table.stage(record.partition, key, value)
-            self._outlet.send(self._changelog, value, key, None, record.partition)
+            self.outbox.send(self._changelog, value, key, None, record.partition)
             if self._settle_midway:
-                self._outlet.settle()
+                self.outbox.settle()
                 failpoint("processor.table-before-output")
         return verdicts, ""
 
@@ -238,7 +238,7 @@ class Stage:
             if verdict.outcome == "started":
                 headers = headers or self.encoder.event_headers(incoming, record.headers)
                 key = verdict.order_key and f"{verdict.trigger.name}/{verdict.order_key}"
-                self._outlet.send(
+                self.outbox.send(
                     self._matched,
                     self.encoder.matched(incoming, verdict),
                     key or verdict.run_id,
@@ -259,7 +259,7 @@ class Stage:
                     ),
                 )
         place = record.topic, record.partition, record.offset
-        self._outlet.send(
+        self.outbox.send(
             self._decisions,
             self.encoder.decision(event, place, verdicts, reason),
             event["id"],
@@ -277,7 +277,7 @@ class Stage:
             attempt=deadletter.attempt_of(original.headers),
         )
         headers = letter_headers(reason, original.headers, time.time_ns() // 1000)
-        self._outlet.send(self.topics.dlq, record.value, original.key, headers)
+        self.outbox.send(self.topics.dlq, record.value, original.key, headers)
 
     def _original(self, record: Record) -> Original:
         """What its producer wrote. Only our copies are believed when they say where they come from."""
@@ -310,6 +310,7 @@ class Stage:
                 pause = min(pause * 2, longest)
                 if not still_ours():
                     self.waiting(None)
+                    self.table.discard()
                     raise GivenUp from problem
             except Poison as problem:
                 self.waiting(None)

@@ -74,9 +74,9 @@ class FingerprintStore(Store[bytes, bytes]):
             # an offset makes recovery read a little twice.
             own.apply(staged.items(), (-1 if before is None else before) + len(staged))
 
-    def discard(self, partition: int) -> None:
+    def discard(self) -> None:
         """Forget what was staged: its batch was given up and will be read again."""
-        self._staged.pop(partition, None)
+        self._staged.clear()
 
     def owned(self) -> list[int]:
         return sorted(self._partitions)

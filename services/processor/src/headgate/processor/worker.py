@@ -22,8 +22,6 @@ from headgate.processor.sweeper import Sweeper
 
 RECOVERING = "reading the table from its changelog"
 TABLE = "fingerprints"
-AT_ONCE = 2
-"""Batches at work: while one is being stored the next is decided. More only take memory."""
 _FOREVER_SECONDS = 86_400.0
 
 
@@ -100,11 +98,10 @@ def fingerprint_table(app: faust.App, topics: Topics, storage: Storage) -> Finge
 def batch_agent(
     app: faust.App, topics: Topics, stage: Stage, sweeper: Sweeper, crash: Callable[[BaseException], None]
 ) -> None:
-    """The agent on the batch transport. Each of its actors keeps its batch until that is finished: Faust waits
-    for all of them before it lets partitions go. They take batches in the order in which they were fetched."""
+    """The agent on the batch transport: one batch at a time, in the order of each partition."""
     channel = app.topic(topics.raw, topics.rekeyed, value_serializer="raw", key_serializer="raw")
 
-    @app.agent(channel, concurrency=AT_ONCE, name="stage-1")
+    @app.agent(channel, concurrency=1, name="stage-1")
     async def stage_1(stream: Any) -> None:
         async for batch in stream:
             generation = app.consumer_generation_id
