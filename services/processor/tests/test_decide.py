@@ -44,7 +44,7 @@ def verdicts(*listeners: Listener, seen: tuple[Sighting, ...] | None = None, dat
         here,
         (here,) if seen is None else seen,
         listeners,
-        lambda: activation(EVENT, content),
+        activation(EVENT, content),
     )
 
 
@@ -112,18 +112,14 @@ def test_the_run_id_is_the_one_everybody_computes() -> None:
         assert one.run_id(fingerprint) == fingerprints.run_id(one.uid, fingerprint)
 
 
-def test_conditions_share_one_prepared_event_and_cost_nothing_when_none_asks() -> None:
-    asked: list[int] = []
-
-    def prepare() -> Any:
-        asked.append(1)
-        return activation(EVENT, {"n": 1})
-
+def test_conditions_share_one_event_and_the_library_is_given_it_once_when_it_is_needed() -> None:
+    asked = activation(EVENT, {"n": 1})
     here = Sighting("gh", 0, 1, 7, 1000)
-    decide("f", here, (here,), [listener("a", when="event.data.n == 1"), listener("b", when="true")], prepare)
-    assert len(asked) == 1
-    decide("f", here, (here,), [listener("a")], prepare)
-    assert len(asked) == 1
+    decide("f", here, (here,), [listener("a"), listener("b", when="event.data.n == 1")], asked)
+    assert asked._prepared is None
+    needing = [listener(f"t{number}", when=f"event.data.n + 1 == {number}") for number in (2, 3)]
+    assert [one.outcome for one in decide("f", here, (here,), needing, asked)] == ["started", "filtered"]
+    assert asked.prepared() is asked._prepared is not None
 
 
 def test_only_the_triggers_of_the_events_source_are_asked() -> None:

@@ -43,7 +43,8 @@ def cloud_event(
 
 def new_traceparent() -> str:
     """The start of a trace, for what arrives without one."""
-    return f"00-{random.getrandbits(128):032x}-{_span()}-01"
+    bits = f"{random.getrandbits(192):048x}"
+    return f"00-{bits[:32]}-{bits[32:]}-01"
 
 
 def child_traceparent(parent: str | None) -> str:

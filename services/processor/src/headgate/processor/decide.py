@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from headgate.common.conditions import Activation, ConditionError
@@ -31,18 +31,11 @@ def decide(
     here: Sighting,
     sightings: Sightings,
     candidates: Sequence[Listener],
-    activation: Callable[[], Activation],
+    event: Activation,
 ) -> list[Verdict]:
     """The verdicts on the event that was read at `here`; `sightings` are the table's, `here` included
-    when it counts. `activation` prepares the event for conditions and is called at most once.
+    when it counts. `event` is what conditions see of it.
     """
-    asked: list[Activation] = []
-
-    def event() -> Activation:
-        if not asked:
-            asked.append(activation())
-        return asked[0]
-
     return [
         _heard_before(trigger, fingerprint, here, sightings) or judge(trigger, fingerprint, event)
         for trigger in candidates
@@ -52,23 +45,28 @@ def decide(
 def claims(verdicts: Sequence[Verdict]) -> bool:
     """Whether the event counts as heard of. One that failed for every enabled trigger does not: it is a
     dead letter as a whole, and whoever produces it again, with our headers or without, is heard."""
-    outcomes = {verdict.outcome for verdict in verdicts}
-    return "error" not in outcomes or not outcomes <= {"error", "off"}
+    failed = False
+    for verdict in verdicts:
+        if verdict.outcome == "error":
+            failed = True
+        elif verdict.outcome != "off":
+            return True
+    return not failed
 
 
-def judge(trigger: Listener, fingerprint: str, activation: Callable[[], Activation]) -> Verdict:
+def judge(trigger: Listener, fingerprint: str, event: Activation) -> Verdict:
     """The verdict of one trigger on an event that it has not heard of."""
     if not trigger.enabled:
         return Verdict(trigger, "off", "the trigger is disabled")
     reason, order_key = "the trigger has no condition", None
     try:
         if trigger.condition is not None:
-            answer = trigger.condition.evaluate(activation())
+            answer = trigger.condition.evaluate(event)
             if not answer.passed:
                 return Verdict(trigger, "filtered", answer.reason)
             reason = answer.reason
         if trigger.order_by is not None:
-            order_key = str(trigger.order_by.value(activation()))
+            order_key = str(trigger.order_by.value(event))
     except ConditionError as problem:
         return Verdict(trigger, "error", str(problem))
     return Verdict(trigger, "started", reason, trigger.run_id(fingerprint), order_key)

@@ -23,6 +23,7 @@ from headgate.processor.batching.salvage import UnreadableHeaders
 FINGERPRINT = "headgate-fingerprint"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
+_NAMES = ("id", "fingerprint", "source")
 _ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
 
 Headers = Sequence[tuple[str, bytes]]
@@ -112,10 +113,11 @@ class Reader:
 def _checked(event: dict[str, Any]) -> dict[str, Any]:
     if len(event["data"]) > MAX_RECORD_BYTES:
         raise TooLarge(f"the event's data has more than {MAX_RECORD_BYTES} bytes")
-    for name in ("id", "fingerprint", "source"):
-        if not event[name]:
+    for name in _NAMES:
+        text = event[name]
+        if not text:
             raise Undecodable(f"the event has no {name}")
-        if len(event[name]) > _MAX_NAME:
+        if len(text) > _MAX_NAME:
             raise Undecodable(f"the event's {name} is longer than {_MAX_NAME} characters")
     return event
 

@@ -28,7 +28,7 @@ class ProcessorSettings(BaseModel):
         Duration,
         Field(description="How long a sighting is kept at least; a trigger's longer window keeps it longer."),
     ] = timedelta(hours=24)
-    batch_records: Annotated[int, Field(ge=1, le=50_000, description="Most records in one batch.")] = 2_000
+    batch_records: Annotated[int, Field(ge=1, le=50_000, description="Most records in one batch.")] = 5_000
     fetch_bytes: Annotated[
         int, Field(ge=65_536, description="Most bytes fetched of one partition at a time.")
     ] = 1024 * 1024

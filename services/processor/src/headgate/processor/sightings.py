@@ -14,6 +14,8 @@ from typing import NamedTuple
 VERSION = 1
 _ENTRY = struct.Struct(">BHqqH")
 """Topic code, partition, offset, broker time in ms, length of the source's name; the name follows."""
+_ONLY = struct.Struct(">BBHqqH")
+"""The version and an entry: most lists have just one."""
 
 
 class Sighting(NamedTuple):
@@ -35,6 +37,10 @@ Sightings = tuple[Sighting, ...]
 
 
 def encode(sightings: Sightings) -> bytes:
+    if len(sightings) == 1:
+        ((source, topic, partition, offset, millis),) = sightings
+        name = source.encode()
+        return _ONLY.pack(VERSION, topic, partition, offset, millis, len(name)) + name
     parts = [bytes((VERSION,))]
     for source, topic, partition, offset, millis in sightings:
         name = source.encode()
@@ -91,6 +97,8 @@ def remember(
     `here` joins unless its source was seen within the shortest window of the triggers that listen to it: then
     each of them has its first sighting already. What even the longest window has passed leaves the list.
     """
+    if not sightings:
+        return (here,)
     alive = here.millis - longest_millis
     recent = here.millis - shortest_millis
     for sighting in sightings:

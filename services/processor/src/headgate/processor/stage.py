@@ -12,13 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
 from headgate.common import avro, deadletter, rekeying
-from headgate.common.conditions import Activation
-from headgate.common.conditions import activation as prepare
+from headgate.common.conditions import Activation, activation
 from headgate.common.deadletter import Reason
 from headgate.common.errors import Poison, Unreachable
 from headgate.common.failpoints import armed, failpoint
@@ -129,8 +128,7 @@ class Stage:
                     self._handle(record, triggers, counts)
                 except NeedsSchema as need:
                     await self._handle_once_readable(record, need, triggers, counts, still_ours)
-                now = time.perf_counter()
-                if now - breathed > _YIELD_SECONDS:
+                if time.perf_counter() - breathed > _YIELD_SECONDS:
                     await asyncio.sleep(0)
                     breathed = time.perf_counter()
             failpoint("processor.output-before-flush")
@@ -166,16 +164,17 @@ class Stage:
             )
             event = incoming.event
             fingerprint: str = event["fingerprint"]
-            if not self._belongs_here(record, fingerprint.encode()):
+            key = fingerprint.encode()
+            if not self._belongs_here(record, key):
                 self._rekey(record, fingerprint)
                 counts["rekeyed"] += 1
                 return
-            incoming.content()
+            asked = activation(event, incoming.content())
             alone = text(record.headers, deadletter.TRIGGER) if _is_replay(record) else None
             if alone:
-                verdicts, reason = self._judge_alone(alone, incoming, triggers)
+                verdicts, reason = self._judge_alone(alone, fingerprint, asked, triggers)
             else:
-                verdicts, reason = self._decide(record, incoming, triggers)
+                verdicts, reason = self._decide(record, event, key, asked, triggers)
         except Poison as problem:
             self._bury(record, Reason(STAGE, problem.code, str(problem), exception=type(problem).__name__))
             counts["dead_lettered"] += 1
@@ -194,9 +193,8 @@ class Stage:
         self.outbox.send(self.topics.rekeyed, record.value, fingerprint.encode(), headers)
 
     def _decide(
-        self, record: Record, incoming: Incoming, triggers: Triggers
+        self, record: Record, event: dict[str, Any], key: bytes, asked: Activation, triggers: Triggers
     ) -> tuple[Sequence[Verdict], str]:
-        event = incoming.event
         candidates = triggers.candidates(event["provider"], event["source"], event["type"])
         if not candidates:
             named = event["source"] or "without a source"
@@ -208,13 +206,12 @@ class Stage:
             record.offset,
             record.timestamp,
         )
-        key = event["fingerprint"].encode()
         stored = self.table.fetch(record.partition, key)
         seen: Sightings = () if stored is None else sightings.decode(stored)
         shortest = shortest_window(candidates)
         remembered = sightings.remember(seen, here, shortest, triggers.longest_window_millis)
         now_seen = seen if remembered is None else remembered
-        verdicts = decide(event["fingerprint"], here, now_seen, candidates, lambda: _activation(incoming))
+        verdicts = decide(event["fingerprint"], here, now_seen, candidates, asked)
         if remembered is not None and claims(verdicts):
             value = sightings.encode(remembered)
             self.table.stage(record.partition, key, value)
@@ -225,14 +222,14 @@ class Stage:
         return verdicts, ""
 
     def _judge_alone(
-        self, name: str, incoming: Incoming, triggers: Triggers
+        self, name: str, fingerprint: str, asked: Activation, triggers: Triggers
     ) -> tuple[Sequence[Verdict], str]:
         """The replay of what failed for one trigger: for that one alone, and whatever the table says. Its
         run id is what it always was, so twice is harmless."""
         trigger = triggers.get(name)
         if trigger is None:
             return (), f"a replay for trigger {name}, which does not exist any more"
-        return [judge(trigger, incoming.event["fingerprint"], lambda: _activation(incoming))], ""
+        return [judge(trigger, fingerprint, asked)], ""
 
     def _send(self, record: Record, incoming: Incoming, verdicts: Sequence[Verdict], reason: str) -> None:
         event = incoming.event
@@ -329,12 +326,8 @@ class Stage:
                 return
 
 
-def _activation(incoming: Incoming) -> Activation:
-    return prepare(incoming.event, incoming.content())
-
-
 def _is_replay(record: Record) -> bool:
-    return deadletter.REPLAY_OF in dict(record.headers)
+    return any(name == deadletter.REPLAY_OF for name, _ in record.headers)
 
 
 def _count(counts: Counter[str], seconds: float) -> None:

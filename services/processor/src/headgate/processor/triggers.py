@@ -16,6 +16,8 @@ from headgate.common.model.kinds import EVENTS
 FOREIGN = f"{EVENTS}:"
 """In the table, in front of the source of what other systems produce: no name of ours has a colon."""
 _REMEMBERED = 10_000
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+"""The two bits that a UUID of version 5 has set in this digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,9 @@ class Listener:
 
     def run_id(self, fingerprint: str) -> str:
         """`fingerprints.run_id`, with the namespace parsed already."""
-        digest = bytearray(
-            hashlib.sha1(self._namespace + fingerprint.encode(), usedforsecurity=False).digest()[:16]
-        )
-        digest[6] = digest[6] & 0x0F | 0x50
-        digest[8] = digest[8] & 0x3F | 0x80
-        text = digest.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        text = hashlib.sha1(self._namespace + fingerprint.encode(), usedforsecurity=False).hexdigest()
+        variant = _VARIANT[text[16]]
+        return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
 
     def listens(self, key: str) -> bool:
         """Whether a sighting's source, as the table holds it, is one of this trigger's own."""

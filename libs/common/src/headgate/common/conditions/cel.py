@@ -1,35 +1,56 @@
-"""CEL through Google's library: linear regular expressions and an iteration budget are its own."""
+"""CEL through Google's library: linear regular expressions and an iteration budget are its own.
+
+Plain comparisons are answered without it (`quick`); what they give is what it gives.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from cel_expr_python import cel
 
-from headgate.common.conditions import clauses
+from headgate.common.conditions import clauses, quick, tree
 from headgate.common.errors import HeadgateError, Invalid
 from headgate.common.headers import rfc3339
 
 MAX_SOURCE_BYTES = 4096
 MAX_DEPTH = 64
 _SHOWN = 120
+_NUL = "\\u0000"
+"""As JSON has to write it."""
 
 _ENV = cel.NewEnv(variables={"event": cel.Type.Map(cel.Type.STRING, cel.Type.DYN)})
 _BOOLEAN = frozenset({"BOOL", "bool", "DYN", "dyn"})
+_PLAIN = frozenset({str, bool, int, float, type(None)})
+"""Values that look the same whoever shows them."""
 
-Activation = Any
-"""The library's prepared variables of one event."""
+
+class Activation:
+    """One event for all the conditions that ask about it; prepared for the library when that is first asked."""
+
+    __slots__ = ("_prepared", "data", "plain", "record")
+
+    def __init__(self, record: Mapping[str, Any], data: Any) -> None:
+        self.record = record
+        self.data = data
+        self.plain = _NUL not in record.get("data", "")
+        """The library cuts strings off at a NUL: only it can say what then comes of them."""
+        self._prepared: Any = None
+
+    def prepared(self) -> Any:
+        """The event as the library's variables."""
+        if self._prepared is None:
+            self._prepared = _ENV.Activation({"event": event_view(self.record, self.data)})
+        return self._prepared
 
 
 class ConditionError(HeadgateError):
     """A condition could not be evaluated for this event: a missing field, a wrong type, too much work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a condition says, and why it says no."""
 
     passed: bool
@@ -41,67 +62,117 @@ _PASSED = Verdict(True, "the condition holds")
 
 def event_view(event: Mapping[str, Any], data: Any) -> dict[str, Any]:
     """What conditions and templates see as `event`: the record's fields, with `data` parsed."""
-    return {
-        "id": event["id"],
-        "fingerprint": event["fingerprint"],
-        "source": event["source"],
-        "provider": event["provider"],
-        "type": event["type"],
-        "subject": event["subject"],
-        "time": rfc3339(event["occurred_at"]),
-        "attributes": event["attributes"],
-        "data": data,
-    }
+    view = {name: event[name] for name in quick.RECORD_FIELDS}
+    view["time"] = rfc3339(event["occurred_at"])
+    view["data"] = data
+    return view
 
 
 def activation(event: Mapping[str, Any], data: Any) -> Activation:
-    """Prepare an event once for all the triggers that ask about it."""
-    return _ENV.Activation({"event": event_view(event, data)})
+    """An event, for all the triggers that ask about it."""
+    return Activation(event, data)
+
+
+class _Expression:
+    """An expression as the library compiled it, and as a quick step where it has one."""
+
+    def __init__(self, source: str, quickly: bool) -> None:
+        self._compiled = _ENV.compile(source)
+        self._step = _step(self._compiled) if quickly else None
+        self.kind: str = self._compiled.return_type().name()
+
+    def quick(self, activation: Activation) -> Any:
+        """Its value as a Python object. Unsure, or some other LookupError: ask `whole`."""
+        if self._step is None or not activation.plain:
+            raise quick.Unsure
+        return self._step(activation)
+
+    def whole(self, activation: Activation) -> Any:
+        """The library's own result."""
+        return self._compiled.eval(activation.prepared())
+
+    def says_no(self, activation: Activation) -> bool:
+        try:
+            return self.quick(activation) is False
+        except LookupError:
+            return self.whole(activation).value() is False
+
+    def shown(self, activation: Activation) -> str:
+        """Its value, for a person to read."""
+        try:
+            value = self.quick(activation)
+            if type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value)):
+                return _show(value)
+        except LookupError:
+            pass
+        return _show(self.whole(activation).plain_value())
 
 
 class Condition:
     """A compiled condition. `evaluate` is called for every event of the trigger's sources."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, quickly: bool = True) -> None:
         self.source = source
-        self._whole = _compiled(source)
-        self._parts: list[tuple[str, Any, Any]] | None = None
+        self._quickly = quickly
+        try:
+            self._expression = _Expression(source, quickly)
+        except RuntimeError as problem:
+            raise Invalid(f"the condition is not valid CEL: {_plain(problem)}") from problem
+        self.kind = self._expression.kind
+        self._parts: list[tuple[str, _Expression | None, _Expression | None]] | None = None
 
     def evaluate(self, activation: Activation) -> Verdict:
         """Passed, or the clause that failed with the actual value. Raises ConditionError."""
         try:
-            result = self._whole.eval(activation)
-        except RuntimeError as problem:
-            raise ConditionError(f"`{_short(self.source)}` stopped: {_plain(problem)}") from problem
+            value = self._expression.quick(activation)
+        except LookupError:
+            value = None
+        if value is True:
+            return _PASSED
+        if value is False:
+            return Verdict(False, self._why_not(activation))
+        result = self._whole(activation)
         value = result.value()
         if value is True:
             return _PASSED
         if value is False:
             return Verdict(False, self._why_not(activation))
-        if result.type() == cel.Type.ERROR:
-            raise ConditionError(f"`{_short(self.source)}` cannot be evaluated: {_plain(value)}")
         raise ConditionError(f"`{_short(self.source)}` gave {_show(value)}, not true or false")
 
     def value(self, activation: Activation) -> Any:
         """What the expression gives, for one that is no condition (`order_by`). Raises ConditionError."""
+        return self._whole(activation).plain_value()
+
+    def _whole(self, activation: Activation) -> Any:
         try:
-            result = self._whole.eval(activation)
+            result = self._expression.whole(activation)
         except RuntimeError as problem:
             raise ConditionError(f"`{_short(self.source)}` stopped: {_plain(problem)}") from problem
         if result.type() == cel.Type.ERROR:
             raise ConditionError(f"`{_short(self.source)}` cannot be evaluated: {_plain(result.value())}")
-        return result.plain_value()
+        return result
 
     def _why_not(self, activation: Activation) -> str:
         if self._parts is None:
-            self._parts = [_part(clause) for clause in clauses.conjuncts(self.source)]
+            self._parts = [self._part(clause) for clause in clauses.conjuncts(self.source)]
         for clause, whole, left in self._parts:
-            if whole is None or whole.eval(activation).value() is not False:
+            if whole is None or not whole.says_no(activation):
                 continue
             if left is None:
                 return f"`{clause}` is false"
-            return f"`{clause}` is false: it is {_show(left.eval(activation).plain_value())}"
+            return f"`{clause}` is false: it is {left.shown(activation)}"
         return f"`{_short(self.source)}` is false"
+
+    def _part(self, clause: str) -> tuple[str, _Expression | None, _Expression | None]:
+        left = clauses.compared(clause)
+        try:
+            return (
+                _short(clause),
+                _Expression(clause, self._quickly),
+                _Expression(left, self._quickly) if left else None,
+            )
+        except RuntimeError:
+            return _short(clause), None, None
 
 
 @lru_cache(maxsize=4096)
@@ -114,25 +185,16 @@ def compile(source: str) -> Condition:
     if clauses.depth(source) > MAX_DEPTH:
         raise Invalid(f"the condition nests deeper than {MAX_DEPTH} brackets")
     condition = Condition(source)
-    kind = condition._whole.return_type().name()
-    if kind not in _BOOLEAN:
-        raise Invalid(f"the condition gives {kind}, not true or false: compare it with something")
+    if condition.kind not in _BOOLEAN:
+        raise Invalid(f"the condition gives {condition.kind}, not true or false: compare it with something")
     return condition
 
 
-def _compiled(source: str) -> Any:
+def _step(compiled: Any) -> quick.Step | None:
     try:
-        return _ENV.compile(source)
-    except RuntimeError as problem:
-        raise Invalid(f"the condition is not valid CEL: {_plain(problem)}") from problem
-
-
-def _part(clause: str) -> tuple[str, Any, Any]:
-    left = clauses.compared(clause)
-    try:
-        return _short(clause), _ENV.compile(clause), _ENV.compile(left) if left else None
-    except RuntimeError:
-        return _short(clause), None, None
+        return quick.step(tree.read(compiled.serialize()))
+    except tree.Unsupported:
+        return None
 
 
 def _plain(problem: object) -> str:

@@ -21,12 +21,14 @@ DEFAULTS: dict[str, Any] = {
     "linger.ms": 100,
     "message.max.bytes": 8 * 1024 * 1024,
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 48 * 1024,
+    "queue.buffering.max.kbytes": 24 * 1024,
     "delivery.timeout.ms": 120_000,
     "log_level": 2,
 }
 """The linger is long because it never shows: a flush sends at once whatever is there. Shorter, it only cut a
 batch into many small requests, which cost a sixth of the processor's time and more of the broker's."""
+_ANYWHERE = -1
+"""librdkafka's word for: by the key."""
 _ROUND_SECONDS = 0.02
 _FULL_SECONDS = 60.0
 
@@ -49,6 +51,7 @@ class Outbox:
         config["on_delivery"] = self._on_delivery
         config["error_cb"] = self._on_error
         self._rd = RdProducer(config)
+        self._produce: Any = self._rd.produce
         self._thread = ThreadPoolExecutor(1, "headgate-outbox")
         self._flushing = False
         self._failure: str | None = None
@@ -64,13 +67,15 @@ class Outbox:
         """Hand over a record; a later `flush` tells what became of it."""
         if self._flushing:
             raise RuntimeError("a record was sent during a flush; take turns")
-        args: dict[str, Any] = {} if headers is None else {"headers": headers}
-        if partition is not None:
-            args["partition"] = partition
+        where = _ANYWHERE if partition is None else partition
         try:
-            self._rd.produce(topic, value, key, **args)
+            # Without headers it is a third cheaper than with none.
+            if headers is None:
+                self._produce(topic, value, key, where)
+            else:
+                self._produce(topic, value, key, where, headers=headers)
         except BufferError:
-            self._make_room(lambda: self._rd.produce(topic, value, key, **args))
+            self._make_room(lambda: self._produce(topic, value, key, where, headers=headers or []))
         except KafkaException as problem:
             raise DeliveryFailed(f"Kafka refuses a record for {topic}: {problem.args[0].str()}") from problem
 

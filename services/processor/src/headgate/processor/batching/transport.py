@@ -32,6 +32,7 @@ SCHEME = "headgate+batch"
 MAX_AHEAD = 4
 """Batches fetched and not yet finished: enough to keep the agent busy, few enough to bound memory."""
 _RECOVERY_PAUSE_SECONDS = 0.005
+_FETCH_WAIT_MILLIS = 100
 
 Records = Sequence[Any]
 """aiokafka's ConsumerRecord objects of one partition, in order."""
@@ -39,6 +40,13 @@ Records = Sequence[Any]
 
 class BatchConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread; a record that aiokafka cannot read is read by other means."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        """Faust lets the broker hold a fetch for 1.5 s, and aiokafka has one under way at a time: once the busy
+        partitions had their records, it asked for the idle ones, and everybody waited for nothing to come."""
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = _FETCH_WAIT_MILLIS
+        return consumer
 
     async def _fetch_records(
         self,
