@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 
-from headgate.common import avro, deadletter
+from headgate.common import avro, binary, deadletter
 from headgate.common.deadletter import Reason
 from headgate.common.headers import AVRO, Headers, child_traceparent, new_traceparent, rfc3339, text
 from headgate.processor.decide import Verdict
@@ -24,7 +24,6 @@ _EVENT_HEADERS = frozenset(
 )  # fmt: skip
 
 _REMEMBERED = 10_000
-_BYTES = [bytes((number,)) for number in range(128)]
 _OUTCOMES = {
     name: bytes((number << 1,))
     for number, name in enumerate(("unknown", "started", "filtered", "duplicate", "off", "error"))
@@ -46,7 +45,7 @@ class Encoder:
 
     def at(self, micros: int) -> None:
         self._micros = micros
-        self._long_micros = _long(micros)
+        self._long_micros = binary.long(micros)
         self._time = rfc3339(micros).encode()
 
     def matched(self, incoming: Incoming, verdict: Verdict) -> bytes:
@@ -78,21 +77,21 @@ class Encoder:
         topic, partition, offset = place
         parts = [
             self._decision_frame,
-            _text(event["id"]),
-            _text(event["fingerprint"]),
-            _text(event["source"]),
-            _text(event["type"]),
-            _text(topic),
-            _long(partition),
-            _long(offset),
+            binary.text(event["id"]),
+            binary.text(event["fingerprint"]),
+            binary.text(event["source"]),
+            binary.text(event["type"]),
+            binary.text(topic),
+            binary.long(partition),
+            binary.long(offset),
             self._long_micros,
-            _text(reason),
+            binary.text(reason),
         ]
         if verdicts:
-            parts.append(_long(len(verdicts)))
+            parts.append(binary.long(len(verdicts)))
             for trigger, outcome, why, run_id, _ in verdicts:
-                parts += (self._verdict_head(trigger), _OUTCOMES[outcome], _text(why))
-                parts.append(b"\x00" if run_id is None else b"\x02" + _text(run_id))
+                parts += (self._verdict_head(trigger), _OUTCOMES[outcome], binary.text(why))
+                parts.append(b"\x00" if run_id is None else b"\x02" + binary.text(run_id))
         parts.append(b"\x00")
         return b"".join(parts)
 
@@ -103,7 +102,7 @@ class Encoder:
         if head is None:
             if len(self._heads) >= _REMEMBERED:
                 self._heads.clear()
-            head = _text(trigger.name) + _text(trigger.uid) + _long(trigger.revision)
+            head = binary.text(trigger.name) + binary.text(trigger.uid) + binary.long(trigger.revision)
             self._heads[key] = head
         return head
 
@@ -146,25 +145,6 @@ def letter_headers(reason: Reason, original: Sequence[tuple[str, bytes]], micros
         )
         kept = kept[:_KEPT_LETTER_HEADERS]
     return deadletter.headers(reason, kept, datetime.fromtimestamp(micros / 1_000_000, UTC))
-
-
-def _long(number: int) -> bytes:
-    """Avro's int and long: zig-zag, then 7 bits a byte."""
-    left = number << 1 if number >= 0 else (-number << 1) - 1
-    if left < 0x80:
-        return _BYTES[left]
-    out = bytearray()
-    while left >= 0x80:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    size = len(raw)
-    return (_BYTES[size << 1] if size < 64 else _long(size)) + raw
 
 
 def _head_of(whole: Any) -> Any:
