@@ -30,7 +30,11 @@ def long(number: int) -> bytes:
 def text(text: str) -> bytes:
     raw = text.encode()
     size = len(raw)
-    return (_BYTES[size << 1] if size < 64 else long(size)) + raw
+    if size < 64:
+        return _BYTES[size << 1] + raw
+    if size < 8192:
+        return bytes((size << 1 & 0x7F | 0x80, size >> 6)) + raw
+    return long(size) + raw
 
 
 def raw_event(schema_id: int) -> Callable[[Mapping[str, Any]], bytes]:

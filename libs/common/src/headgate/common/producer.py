@@ -41,7 +41,7 @@ TICK_SECONDS = 0.001
 CALM_TICKS = 50
 """With less than that under way for so many ticks, the thread polls again."""
 
-Told = Callable[[Exception | None, Message], None]
+Told = Callable[[Exception | None, Message | None], None]
 """Hears what became of a record: stored, or why not."""
 
 
@@ -90,13 +90,13 @@ class Producer:
         """
         future: asyncio.Future[Message] = self._loop.create_future()
 
-        def told(error: Exception | None, message: Message) -> None:
+        def told(error: Exception | None, message: Message | None) -> None:
             if future.done():
                 return
-            if error is None:
-                future.set_result(message)
-            else:
+            if error is not None:
                 future.set_exception(error)
+            elif message is not None:
+                future.set_result(message)
 
         self.hand_over(topic, key, value, headers, told, partition)
         return future
@@ -135,6 +135,11 @@ class Producer:
                 self._ticking = True
                 self._thread_polls.clear()
                 self._loop.call_later(TICK_SECONDS, self._tick)
+
+    @property
+    def busy(self) -> bool:
+        """Whether much is under way, or was a moment ago."""
+        return self._ticking
 
     def __len__(self) -> int:
         """Records handed over and not yet confirmed."""

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from headgate.common import binary
 from headgate.common.errors import HeadgateError, Unreachable
+from headgate.common.gathering import Gathering
 from headgate.common.health import Health, serve_health
 from headgate.common.model import Source, Stored
 from headgate.common.producer import Producer
@@ -69,11 +70,12 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
 
     sources = source_view(settings.kafka, codec, changed)
     routes = Routes(hooks(), sources, settings.limits.rate_per_second)
-    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
+    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "linger.ms": 0})
+    outbox = Gathering(producer)
 
     receiver = Receiver(
         routes=routes,
-        outbox=producer,
+        outbox=outbox,
         encode=binary.raw_event(codec.id_of("RawEvent")),
         topics=settings.kafka.topics(),
         limits=settings.limits,
@@ -98,6 +100,7 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
     finally:
         health.degraded("service", "stopping")
         await server.cleanup()  # no new connection, the answers in flight, then the rest
+        outbox.release()
         left = await producer.close(settings.stop_seconds)
         if left:
             log.warning(

@@ -27,7 +27,7 @@ from headgate.common.topics import Topics
 from headgate.ingest_webhook.answers import Answer, accepted, answer
 from headgate.ingest_webhook.body import CutOff, announced, read_body, too_large
 from headgate.ingest_webhook.limits import InFlight, Recent
-from headgate.ingest_webhook.records import sighting, unreadable
+from headgate.ingest_webhook.records import Sighting, sighting, unreadable
 from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes
 from headgate.ingest_webhook.settings import Limits
 from headgate.ingest_webhook.telemetry import ACK_SECONDS, DEAD_LETTERS, DELIVERIES, IN_FLIGHT, Quiet
@@ -102,7 +102,12 @@ class Receiver:
             try:
                 body = await read_body(request, self._limits)
                 answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-                self._take(route, request.headers, body, answered.set_result)
+
+                def reply(given: Answer) -> None:
+                    if not answered.done():  # given up when the service stops
+                        answered.set_result(given)
+
+                self._take(route, request.headers, body, reply)
                 return await answered
             finally:
                 self._in_flight.leave(size)
@@ -158,8 +163,12 @@ class Receiver:
         return self._publish(route, delivery, events, reply)
 
     def _publish(self, route: Route, delivery: Request, events: list[Event], reply: Reply) -> Answer | None:
-        seen = [sighting(event, route, delivery) for event in events]
-        records = [(self._raw, one.fingerprint, self._encode(one.values), one.headers) for one in seen]
+        seen: list[Sighting] = []
+        records: list[Record] = []
+        for event in events:
+            one = sighting(event, route, delivery)
+            seen.append(one)
+            records.append((self._raw, one.fingerprint, self._encode(one.values), one.headers))
 
         def stored() -> Answer:
             duplicate = False
