@@ -67,6 +67,45 @@ async def test_a_send_resolves_only_when_the_broker_has_the_record(stack: Stack)
     await producer.close()
 
 
+async def test_sends_resolve_whoever_polls(stack: Stack):
+    """The loop when many are on their way, a thread when few are; and in turns."""
+    producer = Producer(stack.kafka)
+
+    def send(number: int):
+        return producer.send(stack.topics.raw, key=f"k{number}", value=b"v")
+
+    async with asyncio.timeout(60):
+        await send(0)
+        assert not producer._ticking
+        for _ in range(2):
+            many = [send(number) for number in range(100)]
+            assert producer._ticking
+            await asyncio.gather(*many)
+            while producer._ticking:  # noqa: ASYNC110 what is waited for has no event of its own
+                await asyncio.sleep(0.01)
+            await send(0)
+        many = [send(number) for number in range(100)]
+        assert await producer.flush(30) == 0
+        assert all(one.done() for one in many)
+    await producer.close()
+
+
+async def test_what_hears_of_a_delivery_and_fails_keeps_no_other_from_hearing(stack: Stack):
+    producer = Producer(stack.kafka)
+    problems, heard = [], asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
+
+    def fails(error: Exception | None, _: object):
+        raise RuntimeError("canary")
+
+    producer.hand_over(stack.topics.raw, "k", b"v", None, fails)
+    producer.hand_over(stack.topics.raw, "k", b"v", None, lambda *_: heard.set())
+    async with asyncio.timeout(60):
+        await heard.wait()
+    assert [str(one) for one in problems] == ["canary"]
+    await producer.close()
+
+
 async def test_a_record_larger_than_the_topic_takes_is_named_too_large(stack: Stack):
     producer = Producer(stack.kafka)
     with pytest.raises(TooLarge):

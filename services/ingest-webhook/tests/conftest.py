@@ -36,15 +36,13 @@ class MemoryOutbox:
     sent: list[Sent] = field(default_factory=list)
     behave: Callable[[], asyncio.Future[object] | None] = lambda: None
 
-    def send(
-        self, topic: str, *, key: Any, value: Any, headers: Headers | None = None
-    ) -> asyncio.Future[Any]:
+    def hand_over(self, topic: str, key: Any, value: Any, headers: Headers | None, told: Any) -> None:
         future = self.behave()
         if future is None:
             future = asyncio.get_running_loop().create_future()
             future.set_result(None)
+        future.add_done_callback(lambda done: told(done.exception(), None))
         self.sent.append(Sent(topic, key, value, dict(headers or ())))
-        return future
 
 
 @dataclass(frozen=True)
@@ -67,14 +65,25 @@ class Door:
     receiver: Receiver
     routes: Routes
     sources: dict[str, Stored[Source]]
+    stop: Callable[[], Awaitable[None]]
     known: bool = True
+
+    async def answer(self, reader: asyncio.StreamReader) -> Answer:
+        """The next answer on a connection that stays open."""
+        async with asyncio.timeout(20):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = {
+                name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
+            }
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return Answer(int(head[0].split()[1]), headers, body)
 
     async def raw(self, data: bytes) -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(data)
             await writer.drain()
-            return await read_answer(reader)
+            return await self.answer(reader)
         finally:
             writer.close()
 
@@ -96,16 +105,6 @@ class Door:
         return await self.raw(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
-async def read_answer(reader: asyncio.StreamReader) -> Answer:
-    async with asyncio.timeout(20):
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
-        }
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Answer(int(head[0].split()[1]), headers, body)
-
-
 def stored(name: str, provider: str, config: dict[str, Any], **more: Any) -> Stored[Source]:
     spec = Source(metadata={"name": name}, provider=provider, config=config, **more)
     return Stored(name, "uid", 1, 0, "", spec)
@@ -120,8 +119,13 @@ def source() -> Callable[..., Stored[Source]]:
 OpenDoor = Callable[..., Awaitable[Door]]
 
 
-@pytest.fixture
-async def open_door() -> AsyncIterator[OpenDoor]:
+@pytest.fixture(params=["the quick lane", "the slow lane"])
+async def open_door(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[OpenDoor]:
+    """Every claim is made of both lanes: the connection's own, and aiohttp's task."""
+    if request.param == "the slow lane":
+        monkeypatch.setattr("headgate.ingest_webhook.server.MOST_AT_ONCE_BYTES", -1)
     async with AsyncExitStack() as doors:
 
         async def open_one(*sources: Stored[Source], **settings: Any) -> Door:
@@ -154,7 +158,7 @@ async def door(
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        opened = Door(runner.addresses[0][1], outbox, receiver, routes, by_name)
+        opened = Door(runner.addresses[0][1], outbox, receiver, routes, by_name, runner.cleanup)
         yield opened
     finally:
         await runner.cleanup()

@@ -27,6 +27,12 @@ def signed(body: bytes = BODY, *more: tuple[str, bytes]) -> list[tuple[str, byte
     return [("X-Hub-Signature-256", f"sha256={signature}".encode()), ("X-GitHub-Delivery", b"d"), *more]
 
 
+def whole() -> bytes:
+    """A delivery on a connection that stays open."""
+    lines = "".join(f"{name}: {value.decode()}\r\n" for name, value in signed())
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
+
+
 @pytest.fixture
 def repo(source: Any) -> Any:
     def build(**config: Any) -> Any:
@@ -338,9 +344,7 @@ async def test_the_trace_of_the_sender_goes_on(open_door: Any, repo: Any) -> Non
 async def test_many_deliveries_on_one_connection_are_answered_in_order(open_door: Any, repo: Any) -> None:
     door = await open_door(repo())
     reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-    lines = "".join(f"{name}: {value.decode()}\r\n" for name, value in signed())
-    one = f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
-    writer.write(one * 100)
+    writer.write(whole() * 100)
     seen = []
     for _ in range(100):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -372,3 +376,73 @@ async def test_a_body_that_is_framed_wrongly_is_the_senders_trouble(
     assert (await door.raw(head + rest)).status in (400, 408)
     assert door.outbox.sent == []
     await until_taken(door)
+
+
+async def test_what_comes_while_a_delivery_waits_is_answered_after_it(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo())
+    ack = asyncio.get_running_loop().create_future()
+    door.outbox.behave = lambda: ack
+    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    one = whole()
+    writer.write(one)
+    await until(lambda: len(door.outbox.sent) == 1)
+    door.outbox.behave = lambda: None
+    writer.write(b"GET /elsewhere HTTP/1.1\r\nHost: x\r\n\r\n" + one[:40])
+    assert (await door.post(PATH, signed(), BODY)).status == 202  # another connection does not wait
+    ack.set_result(None)
+    assert [(await door.answer(reader)).status for _ in range(2)] == [202, 404]
+    writer.write(one[40:])
+    assert (await door.answer(reader)).status == 202
+    writer.close()
+
+
+async def test_a_connection_whose_delivery_waits_is_not_idle(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(idle_seconds=0.1))
+    ack = asyncio.get_running_loop().create_future()
+    door.outbox.behave = lambda: ack
+    waiting = asyncio.create_task(door.post(PATH, signed(), BODY))
+    await until(lambda: bool(door.outbox.sent))
+    await asyncio.sleep(0.4)  # four times as long as an idle connection lives
+    ack.set_result(None)
+    assert (await waiting).status == 202
+
+
+async def test_an_idle_connection_is_closed_in_the_end(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(idle_seconds=0.1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    writer.write(whole())
+    assert (await door.answer(reader)).status == 202
+    async with asyncio.timeout(20):
+        assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_sender_that_goes_away_before_its_answer_leaves_nothing_behind(
+    open_door: Any, repo: Any
+) -> None:
+    door = await open_door(repo(), limits=Limits(in_flight=1))
+    ack = asyncio.get_running_loop().create_future()
+    door.outbox.behave = lambda: ack
+    _, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    writer.write(whole())
+    await until(lambda: bool(door.outbox.sent))
+    writer.transport.abort()
+    door.outbox.behave = lambda: None
+    assert (await door.post(PATH, signed(), BODY)).status == 503  # it is still on its way to Kafka
+    ack.set_result(None)
+    await until_taken(door)
+
+
+async def test_a_delivery_that_waits_when_the_service_stops_gets_its_answer(
+    open_door: Any, repo: Any
+) -> None:
+    door = await open_door(repo())
+    ack = asyncio.get_running_loop().create_future()
+    door.outbox.behave = lambda: ack
+    waiting = asyncio.create_task(door.post(PATH, signed(), BODY))
+    await until(lambda: bool(door.outbox.sent))
+    stopping = asyncio.create_task(door.stop())
+    await asyncio.sleep(0)
+    ack.set_result(None)
+    assert (await waiting).status == 202
+    await stopping

@@ -9,12 +9,24 @@ from datetime import UTC, datetime, timedelta
 Headers = list[tuple[str, bytes]]
 
 AVRO = b"application/avro"
+_CONTENT_TYPE = ("content-type", AVRO)
+_VERSION = ("ce_specversion", b"1.0")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_second = (-1, "")
+"""The last whole second that was written, and how."""
 
 
 def rfc3339(micros: int) -> str:
     """Microseconds since 1970 as CloudEvents want them."""
-    return f"{(_EPOCH + timedelta(microseconds=micros)).isoformat()[:-6]}Z"
+    global _second
+    seconds, fraction = divmod(micros, 1_000_000)
+    known, text = _second
+    if seconds != known:
+        text = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:-6]
+        _second = seconds, text
+    return f"{text}.{fraction:06d}Z" if fraction else f"{text}Z"
 
 
 def cloud_event(
@@ -28,8 +40,8 @@ def cloud_event(
 ) -> Headers:
     """What any CloudEvents tool reads of a record of ours."""
     headers = [
-        ("content-type", AVRO),
-        ("ce_specversion", b"1.0"),
+        _CONTENT_TYPE,
+        _VERSION,
         ("ce_id", event_id.encode()),
         ("ce_source", f"/headgate/{source}".encode()),
         ("ce_type", type.encode()),
@@ -42,21 +54,17 @@ def cloud_event(
 
 
 def new_traceparent() -> str:
-    """The start of a trace, for what arrives without one."""
-    bits = f"{random.getrandbits(192):048x}"
-    return f"00-{bits[:32]}-{bits[32:]}-01"
+    """The start of a trace, for what arrives without one. Trace ids are no secrets; asking the kernel for each
+    costs more than all the rest of a header."""
+    ids = f"{random.getrandbits(192):048x}"
+    return f"00-{ids[:32]}-{ids[32:]}-01"
 
 
 def child_traceparent(parent: str | None) -> str:
     """The next step of a trace: the same trace id, a span id of its own."""
     if parent and len(parent) == 55 and parent.startswith("00-"):
-        return f"{parent[:36]}{_span()}{parent[52:]}"
+        return f"{parent[:36]}{random.getrandbits(64):016x}{parent[52:]}"
     return new_traceparent()
-
-
-def _span() -> str:
-    """Trace ids are no secrets; asking the kernel for each costs more than all the rest of a header."""
-    return f"{random.getrandbits(64):016x}"
 
 
 def text(headers: Iterable[tuple[str, bytes | str | None]] | None, name: str) -> str | None:

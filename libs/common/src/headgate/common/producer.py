@@ -1,13 +1,16 @@
 """A producer whose `send` means stored: the future resolves when every in-sync replica has the record.
 
-librdkafka does the work and calls back in the thread that polls it; the bridge to asyncio hands whole
-bursts of results to the loop at once, since one wake-up per record is what such bridges die of.
+librdkafka does the work and reports in the thread that polls it. While little is under way that is a thread of its
+own, which hears at once and wakes the loop once for each burst. When much is under way two threads would spend more on
+passing the interpreter's lock to and fro, for every single record, than on all else: then the loop polls by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -31,6 +34,17 @@ DEFAULTS: dict[str, Any] = {
 """Bounded: when the broker is away, `send` refuses at once instead of filling the memory."""
 
 
+FLUSH_STEP_SECONDS = 0.1
+MUCH = 8
+"""Records under way from which on the loop polls."""
+TICK_SECONDS = 0.001
+CALM_TICKS = 50
+"""With less than that under way for so many ticks, the thread polls again."""
+
+Told = Callable[[Exception | None, Message | None], None]
+"""Hears what became of a record: stored, or why not."""
+
+
 class QueueFull(Unreachable):
     """More is waiting for the broker than we are willing to hold."""
 
@@ -48,9 +62,12 @@ class Producer:
         }
         config["error_cb"] = self._on_error
         self._rd = RdProducer(config)
-        self._results: list[tuple[asyncio.Future[Message], KafkaError | None, Message]] = []
-        self._handover = threading.Lock()
-        self._wake_pending = False
+        self._results: deque[tuple[Told, KafkaError | None, Message]] = deque()
+        self._underway = 0
+        self._calm = 0
+        self._ticking = False
+        self._thread_polls = threading.Event()
+        self._thread_polls.set()
         self._stopping = False
         self.fatal: str | None = None
         """Set when librdkafka cannot go on: the process should stop and be started anew."""
@@ -73,13 +90,31 @@ class Producer:
         """
         future: asyncio.Future[Message] = self._loop.create_future()
 
+        def told(error: Exception | None, message: Message | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            elif message is not None:
+                future.set_result(message)
+
+        self.hand_over(topic, key, value, headers, told, partition)
+        return future
+
+    def hand_over(
+        self,
+        topic: str,
+        key: str | bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        told: Told,
+        partition: int | None = None,
+    ) -> None:
+        """What `send` does, without a future: `told` is called in the loop, once, with what `send` would raise."""
+        results = self._results
+
         def delivered(error: KafkaError | None, message: Message) -> None:
-            with self._handover:
-                self._results.append((future, error, message))
-                if self._wake_pending:
-                    return
-                self._wake_pending = True
-            self._loop.call_soon_threadsafe(self._resolve)
+            results.append((told, error, message))
 
         where = -1 if partition is None else partition
         with_any_value = cast(list[tuple[str, str | bytes | None]] | None, headers)
@@ -93,7 +128,18 @@ class Producer:
             ) from problem
         except KafkaException as problem:
             raise _named(problem.args[0], topic) from problem
-        return future
+        self._underway += 1
+        if self._underway >= MUCH:
+            self._calm = 0
+            if not self._ticking:
+                self._ticking = True
+                self._thread_polls.clear()
+                self._loop.call_later(TICK_SECONDS, self._tick)
+
+    @property
+    def busy(self) -> bool:
+        """Whether much is under way, or was a moment ago."""
+        return self._ticking
 
     def __len__(self) -> int:
         """Records handed over and not yet confirmed."""
@@ -101,7 +147,14 @@ class Producer:
 
     async def flush(self, timeout_seconds: float) -> int:
         """Wait until everything handed over is confirmed; returns how many are not."""
-        left: int = await asyncio.to_thread(self._rd.flush, timeout_seconds)
+        until = self._loop.time() + timeout_seconds
+        while True:
+            # Deliveries are reported to whichever thread polls, this one included: hand them on now and then.
+            step = max(0.0, min(FLUSH_STEP_SECONDS, until - self._loop.time()))
+            left: int = await asyncio.to_thread(self._rd.flush, step)
+            self._resolve()
+            if not left or self._loop.time() >= until:
+                break
         await asyncio.sleep(0)
         return left
 
@@ -109,24 +162,38 @@ class Producer:
         """Flush and stop. Returns how many records were given up."""
         left = await self.flush(timeout_seconds)
         self._stopping = True
+        self._thread_polls.set()
         await asyncio.to_thread(self._thread.join, 2.0)
         return left
 
     def _poll(self) -> None:
         while not self._stopping:
-            self._rd.poll(0.2)
+            if self._rd.poll(0.2):
+                self._loop.call_soon_threadsafe(self._resolve)
+            self._thread_polls.wait()
+
+    def _tick(self) -> None:
+        """The loop's own poll, as long as there is enough to do."""
+        self._rd.poll(0)
+        self._resolve()
+        self._calm += 1
+        if self._calm > CALM_TICKS or self._stopping:
+            self._ticking = False
+            self._thread_polls.set()
+        else:
+            self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _resolve(self) -> None:
-        with self._handover:
-            results, self._results = self._results, []
-            self._wake_pending = False
-        for future, error, message in results:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(message)
-            else:
-                future.set_exception(_named(error, message.topic() or "a topic"))
+        results = self._results
+        while results:
+            told, error, message = results.popleft()
+            self._underway -= 1
+            try:
+                told(None if error is None else _named(error, message.topic() or "a topic"), message)
+            except Exception as problem:  # the others are still told
+                self._loop.call_exception_handler(
+                    {"message": "what waits for a delivery failed", "exception": problem}
+                )
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

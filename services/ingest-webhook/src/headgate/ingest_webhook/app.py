@@ -9,8 +9,9 @@ from contextlib import closing
 import structlog
 from aiohttp import web
 
-from headgate.common import avro
+from headgate.common import binary
 from headgate.common.errors import HeadgateError, Unreachable
+from headgate.common.gathering import Gathering
 from headgate.common.health import Health, serve_health
 from headgate.common.model import Source, Stored
 from headgate.common.producer import Producer
@@ -69,19 +70,20 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
 
     sources = source_view(settings.kafka, codec, changed)
     routes = Routes(hooks(), sources, settings.limits.rate_per_second)
-    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
+    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "linger.ms": 0})
+    outbox = Gathering(producer)
 
-    schema, schema_id = avro.schema("RawEvent"), codec.id_of("RawEvent")
     receiver = Receiver(
         routes=routes,
-        outbox=producer,
-        encode=lambda values: avro.encode(schema, schema_id, values),
+        outbox=outbox,
+        encode=binary.raw_event(codec.id_of("RawEvent")),
         topics=settings.kafka.topics(),
         limits=settings.limits,
         known=lambda: sources.ready and sources.fresh(),
         confirmed=trouble.confirmed,
     )
     sources.start()
+    gc.set_threshold(20_000, 20, 50)  # nearly all that a delivery makes is gone without it
     gc.freeze()  # what start-up made stays: looking through it again and again shows in the slowest answers
     server = web.ServerRunner(
         GuardedServer(receiver, settings.limits), shutdown_timeout=settings.stop_seconds
@@ -98,6 +100,7 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
     finally:
         health.degraded("service", "stopping")
         await server.cleanup()  # no new connection, the answers in flight, then the rest
+        outbox.release()
         left = await producer.close(settings.stop_seconds)
         if left:
             log.warning(

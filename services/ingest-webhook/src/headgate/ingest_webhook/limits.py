@@ -46,18 +46,23 @@ class Bucket:
 
 
 class Recent:
-    """The last fingerprints that were acked here. A hint for the sender, never a reason to drop."""
+    """The last fingerprints that were acked here. A hint for the sender, never a reason to drop.
+
+    Two generations: when the new one is full the old one is forgotten. (Taking the oldest key out of a dict
+    each time walks over the places of all that were taken out before.)
+    """
 
     def __init__(self, most: int = 20_000) -> None:
-        self._most = most
-        self._seen: dict[str, None] = {}
+        self._half = most // 2
+        self._new: set[str] = set()
+        self._old: set[str] = set()
 
     def add(self, fingerprint: str) -> bool:
         """Whether it was there already."""
-        seen = self._seen
-        if fingerprint in seen:
+        new = self._new
+        if fingerprint in new or fingerprint in self._old:
             return True
-        seen[fingerprint] = None
-        if len(seen) > self._most:
-            del seen[next(iter(seen))]
+        new.add(fingerprint)
+        if len(new) >= self._half:
+            self._old, self._new = new, set()
         return False

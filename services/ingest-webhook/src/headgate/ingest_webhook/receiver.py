@@ -1,6 +1,10 @@
 """A delivery from its first byte to its answer. The order is the guarantee:
 
 read, verify, publish, wait for every in-sync replica, and only then say 202.
+
+There are two lanes and one way through. A delivery that came whole is taken by its connection and answered by the
+acknowledgement itself, without a task or a future (`receive`); what comes in pieces, or is no delivery at all,
+is aiohttp's to wait for (`__call__`). Both end in `_take`.
 """
 
 import asyncio
@@ -10,36 +14,46 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any, Protocol, cast
 
-import orjson
 import structlog
 from aiohttp import web
 
+from headgate.common import hooks
 from headgate.common.errors import HeadgateError
 from headgate.common.failpoints import failpoint
 from headgate.common.headers import Headers
 from headgate.common.hooks import Event, Refused, Request, Unreadable
 from headgate.common.strict_json import JsonLimits
 from headgate.common.topics import Topics
-from headgate.ingest_webhook.body import CutOff, announced, read_body
+from headgate.ingest_webhook.answers import Answer, accepted, answer
+from headgate.ingest_webhook.body import CutOff, announced, read_body, too_large
 from headgate.ingest_webhook.limits import InFlight, Recent
-from headgate.ingest_webhook.quick import Accepted
-from headgate.ingest_webhook.records import sighting, unreadable
+from headgate.ingest_webhook.records import Sighting, sighting, unreadable
 from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes
 from headgate.ingest_webhook.settings import Limits
 from headgate.ingest_webhook.telemetry import ACK_SECONDS, DEAD_LETTERS, DELIVERIES, IN_FLIGHT, Quiet
+from headgate.ingest_webhook.waiting import Deadlines, Waiting
 
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = 2
 METHOD = "POST"
 
+Record = tuple[str, str, bytes, Headers]
+"""Topic, key, value, headers."""
+Reply = Callable[[Answer], None]
+
 
 class Outbox(Protocol):
-    """What is asked of the producer: a send whose future resolves on the acknowledgement."""
+    """What is asked of the producer: to take a record, and to tell in the loop what became of it."""
 
-    def send(
-        self, topic: str, *, key: str | bytes | None, value: bytes | None, headers: Headers | None = None
-    ) -> asyncio.Future[Any]: ...
+    def hand_over(
+        self,
+        topic: str,
+        key: str | bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        told: Callable[[Exception | None, Any], None],
+    ) -> None: ...
 
 
 class Receiver:
@@ -71,94 +85,166 @@ class Receiver:
         self._in_flight = InFlight(limits.in_flight, limits.in_flight_bytes)
         self._recent = Recent()
         self._quiet = Quiet()
+        self._deadlines = Deadlines()
         IN_FLIGHT.set_function(lambda: self._in_flight.count)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        return cast(web.StreamResponse, await self._wait_for(request))
+
+    async def _wait_for(self, request: web.BaseRequest) -> Answer:
         route = self._routes.find(request.raw_path)
         if not isinstance(route, Route) or request.method != METHOD:
             return self._elsewhere(request, route)
         try:
             size = announced(request, self._limits)
             if not self._in_flight.enter(size):
-                return self._later(route.source, "the service holds as many deliveries as it can")
+                return self._full(route)
             try:
-                return await self._receive(route, request, await read_body(request, self._limits))
+                body = await read_body(request, self._limits)
+                answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+                def reply(given: Answer) -> None:
+                    if not answered.done():  # given up when the service stops
+                        answered.set_result(given)
+
+                self._take(route, request.headers, body, reply)
+                return await answered
             finally:
                 self._in_flight.leave(size)
         except Refused as problem:
             return self._refuse(route, problem)
         except Exception:
-            log.exception("A delivery met an error of ours and is answered 503.", source=route.source)
-            return self._later(route.source, "the service could not handle this delivery")
+            return self._our_error(route)
 
-    async def _receive(self, route: Route, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-        delivery = Request(request.headers, body, self._now(), self._limits.body_bytes, self._json)
+    def route_of(self, method: str, path: str) -> Route | None:
+        """Where `receive` takes a delivery to; None where there is nothing to deliver to."""
+        if method != METHOD:
+            return None
+        route = self._routes.find(path)
+        return route if isinstance(route, Route) else None
+
+    def receive(self, route: Route, headers: hooks.Headers, body: bytes, reply: Reply) -> None:
+        """Take a delivery that came whole. `reply` is called once, here or later."""
+        size = len(body)
+        if size > self._limits.body_bytes:
+            reply(self._refuse(route, too_large(self._limits)))
+        elif not self._in_flight.enter(size):
+            reply(self._full(route))
+        else:
+
+            def leave(given: Answer) -> None:
+                self._in_flight.leave(size)
+                reply(given)
+
+            self._take(route, headers, body, leave)
+
+    def _take(self, route: Route, headers: hooks.Headers, body: bytes, reply: Reply) -> None:
+        """Verify and publish. Whatever happens, `reply` is called once."""
+        try:
+            given = self._verified(route, headers, body, reply)
+        except Refused as problem:
+            given = self._refuse(route, problem)
+        except Exception:
+            given = self._our_error(route)
+        if given is not None:
+            reply(given)
+
+    def _verified(self, route: Route, headers: hooks.Headers, body: bytes, reply: Reply) -> Answer | None:
+        """The answer, where it is known before Kafka has spoken."""
+        delivery = Request(headers, body, self._now(), self._limits.body_bytes, self._json)
         try:
             events = route.hook.receive(route.keys, delivery, route.config)
         except Unreadable as problem:
-            return await self._keep(route, delivery, problem)
+            return self._keep(route, delivery, problem, reply)
         wait = route.bucket.take(time.monotonic())
         if wait > 0:
             DELIVERIES.labels(route.source, "429").inc()
             return answer(429, {"error": "too many deliveries for this source"}, retry_after=ceil(wait))
-        return await self._publish(route, delivery, events)
+        return self._publish(route, delivery, events, reply)
 
-    async def _publish(self, route: Route, delivery: Request, events: list[Event]) -> web.StreamResponse:
-        seen = [sighting(event, route, delivery) for event in events]
-        records = [(self._raw, one.fingerprint, self._encode(one.values), one.headers) for one in seen]
-        if not await self._stored(route, records):
-            return self._later(route.source, "Kafka did not confirm the delivery in time")
-        route.accepted()
-        duplicate = False
-        for one in seen:
-            duplicate |= self._recent.add(one.fingerprint)
-        return accepted(seen[0].event_id, duplicate)
+    def _publish(self, route: Route, delivery: Request, events: list[Event], reply: Reply) -> Answer | None:
+        seen: list[Sighting] = []
+        records: list[Record] = []
+        for event in events:
+            one = sighting(event, route, delivery)
+            seen.append(one)
+            records.append((self._raw, one.fingerprint, self._encode(one.values), one.headers))
 
-    async def _keep(self, route: Route, delivery: Request, problem: Unreadable) -> web.Response:
+        def stored() -> Answer:
+            duplicate = False
+            for one in seen:
+                duplicate |= self._recent.add(one.fingerprint)
+            return accepted(seen[0].event_id, duplicate)
+
+        return self._store(route, records, stored, reply)
+
+    def _keep(self, route: Route, delivery: Request, problem: Unreadable, reply: Reply) -> Answer | None:
         """An authentic sender's bytes are never dropped, whatever they are."""
         event_id, key, headers = unreadable(problem, route, delivery, self._raw)
-        if not await self._stored(route, [(self._dlq, key, delivery.body, headers)]):
-            return self._later(route.source, "Kafka did not confirm the delivery in time")
-        route.accepted()
-        DEAD_LETTERS.labels(route.source).inc()
-        self._quiet.warning(
-            "An authentic delivery makes no event and is kept as a dead letter.",
-            route.source,
-            "unreadable",
-            source=route.source,
-            event_id=event_id,
-            reason=str(problem),
-        )
-        return answer(202, {"event_id": event_id, "dead_letter": str(problem)})
+        reason = str(problem)
 
-    async def _stored(self, route: Route, records: list[tuple[str, str, bytes, Headers]]) -> bool:
-        """Whether every replica that counts has all records, in time for the sender. No may become yes later:
-        the sender sends again, and the processor drops the repeat."""
-        started = time.monotonic()
-        try:
-            acks = [
-                self._outbox.send(topic, key=key, value=value, headers=headers)
-                for topic, key, value, headers in records
-            ]
-            failpoint("ingest.produced-before-ack")
-            await in_time(acks, route.deadline_seconds)
-        except (TimeoutError, HeadgateError) as problem:
-            self._confirmed(False)
-            reason = str(problem) or f"not confirmed within {route.deadline_seconds:g} seconds"
+        def stored() -> Answer:
+            DEAD_LETTERS.labels(route.source).inc()
             self._quiet.warning(
-                "A delivery was not stored and is answered 503.",
+                "An authentic delivery makes no event and is kept as a dead letter.",
                 route.source,
-                "kafka",
+                "unreadable",
                 source=route.source,
+                event_id=event_id,
                 reason=reason,
             )
-            return False
+            return answer(202, {"event_id": event_id, "dead_letter": reason})
+
+        return self._store(route, [(self._dlq, key, delivery.body, headers)], stored, reply)
+
+    def _store(
+        self, route: Route, records: list[Record], stored: Callable[[], Answer], reply: Reply
+    ) -> Answer | None:
+        """Answer with `stored` once every replica that counts has all records, or 503 where that is not in time
+        for the sender. No may become yes later: the sender sends again, and the processor drops the repeat."""
+        started = time.monotonic()
+
+        def settled(problem: Exception | None) -> None:
+            try:
+                given = self._stored(route, started, stored) if problem is None else self._not(route, problem)
+            except Exception:
+                given = self._our_error(route)
+            reply(given)
+
+        waiting = Waiting(len(records), settled, self._deadlines, started + route.deadline_seconds)
+        try:
+            for topic, key, value, headers in records:
+                self._outbox.hand_over(topic, key, value, headers, waiting.told)
+        except Exception as problem:
+            waiting.abandon()
+            if isinstance(problem, HeadgateError):
+                return self._not(route, problem)
+            raise
+        failpoint("ingest.produced-before-ack")
+        return None
+
+    def _stored(self, route: Route, started: float, stored: Callable[[], Answer]) -> Answer:
         failpoint("ingest.acked-before-reply")
         ACK_SECONDS.observe(time.monotonic() - started)
         self._confirmed(True)
-        return True
+        route.accepted()
+        return stored()
 
-    def _elsewhere(self, request: web.BaseRequest, route: Route | Broken | None) -> web.Response:
+    def _not(self, route: Route, problem: Exception) -> Answer:
+        if not isinstance(problem, TimeoutError | HeadgateError):
+            raise problem
+        self._confirmed(False)
+        reason = str(problem) or f"not confirmed within {route.deadline_seconds:g} seconds"
+        self._quiet.warning(
+            "A delivery was not stored and is answered 503.",
+            route.source,
+            "kafka",
+            source=route.source,
+            reason=reason,
+        )
+        return self._later(route.source, "Kafka did not confirm the delivery in time")
+
+    def _elsewhere(self, request: web.BaseRequest, route: Route | Broken | None) -> Answer:
         if not request.raw_path.startswith(PREFIX):
             return answer(404, {"error": f"webhooks are taken at {PREFIX}PROVIDER/SOURCE"})
         if isinstance(route, Broken):
@@ -172,7 +258,7 @@ class Receiver:
         DELIVERIES.labels("", "404").inc()
         return answer(404, {"error": "there is no such source; check the provider and the name in the URL"})
 
-    def _refuse(self, route: Route, problem: Refused) -> web.Response:
+    def _refuse(self, route: Route, problem: Refused) -> Answer:
         DELIVERIES.labels(route.source, str(problem.status)).inc()
         if not isinstance(problem, CutOff):
             self._quiet.warning(
@@ -185,40 +271,14 @@ class Receiver:
             )
         return answer(problem.status, {"error": str(problem)})
 
-    def _later(self, source: str, reason: str) -> web.Response:
+    def _later(self, source: str, reason: str) -> Answer:
         DELIVERIES.labels(source, "503").inc()
         return answer(503, {"error": reason}, retry_after=RETRY_AFTER_SECONDS)
 
+    def _full(self, route: Route) -> Answer:
+        return self._later(route.source, "the service holds as many deliveries as it can")
 
-async def in_time(acks: list[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for all. One timer that fails them is a third of the price of asyncio.timeout, and this runs often."""
-    timer = asyncio.get_running_loop().call_later(seconds, give_up, acks)
-    try:
-        if len(acks) == 1:
-            await acks[0]
-        else:
-            await asyncio.gather(*acks)
-    finally:
-        timer.cancel()
-
-
-def give_up(acks: list[asyncio.Future[Any]]) -> None:
-    for ack in acks:
-        if not ack.done():
-            ack.set_exception(TimeoutError())
-
-
-def accepted(event_id: str, duplicate: bool) -> web.StreamResponse:
-    text = f'{{"event_id":"{event_id}","duplicate":true}}' if duplicate else f'{{"event_id":"{event_id}"}}'
-    return cast(web.StreamResponse, Accepted(text.encode()))
-
-
-def answer(
-    status: int, words: dict[str, object], retry_after: int | None = None, allow: str | None = None
-) -> web.Response:
-    response = web.Response(status=status, body=orjson.dumps(words), content_type="application/json")
-    if retry_after is not None:
-        response.headers["Retry-After"] = str(retry_after)
-    if allow is not None:
-        response.headers["Allow"] = allow
-    return response
+    def _our_error(self, route: Route) -> Answer:
+        """Called while the error is being handled."""
+        log.exception("A delivery met an error of ours and is answered 503.", source=route.source)
+        return self._later(route.source, "the service could not handle this delivery")

@@ -14,7 +14,7 @@ from typing import Any
 
 import fastavro
 
-from headgate.common import avro, deadletter
+from headgate.common import avro, binary, deadletter
 from headgate.common.deadletter import Reason
 from headgate.common.headers import AVRO, Headers, child_traceparent, new_traceparent, rfc3339, text
 from headgate.processor.decide import Verdict
@@ -33,8 +33,6 @@ _DECISION_SOURCE = ("ce_source", b"/headgate/processor")
 _DECISION_TYPE = ("ce_type", b"headgate.decision")
 
 _REMEMBERED = 2_000
-_SHORT = 200
-_BYTES = [bytes((number,)) for number in range(128)]
 _OUTCOMES = {
     name: bytes((number << 1,))
     for number, name in enumerate(("unknown", "started", "filtered", "duplicate", "off", "error"))
@@ -51,11 +49,11 @@ class Encoder:
         self._matched_frame = avro.frame(matched_id)
         self._event = avro.schema("RawEvent")
         self._heads: dict[tuple[str, int], bytes] = {}
-        self._texts = _Texts()
+        self._texts = binary.Texts()
         self.at(0)
 
     def at(self, micros: int) -> None:
-        self._long_micros = _long(micros)
+        self._long_micros = binary.long(micros)
         self._time = ("ce_time", rfc3339(micros).encode())
 
     def matched(self, incoming: Incoming, verdict: Verdict) -> bytes:
@@ -65,7 +63,7 @@ class Encoder:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, self._event, incoming.event)
             body = out.getvalue()
-        run_id, head = _text(verdict.run_id or ""), self._trigger(verdict.trigger)
+        run_id, head = binary.text(verdict.run_id or ""), self._trigger(verdict.trigger)
         return b"".join((self._matched_frame, run_id, head, self._long_micros, body))
 
     def decision(
@@ -75,21 +73,21 @@ class Encoder:
         texts = self._texts
         parts = [
             self._decision_frame,
-            _text(event["id"]),
-            _text(event["fingerprint"]),
+            binary.text(event["id"]),
+            binary.text(event["fingerprint"]),
             texts[event["source"]],
             texts[event["type"]],
             texts[topic],
-            _long(partition),
-            _long(offset),
+            binary.long(partition),
+            binary.long(offset),
             self._long_micros,
             texts[reason],
         ]
         if verdicts:
-            parts.append(_long(len(verdicts)))
+            parts.append(binary.long(len(verdicts)))
             for trigger, outcome, why, run_id, _ in verdicts:
                 parts += (self._trigger(trigger), _OUTCOMES[outcome], texts[why])
-                parts.append(b"\x00" if run_id is None else b"\x02" + _text(run_id))
+                parts.append(b"\x00" if run_id is None else b"\x02" + binary.text(run_id))
         parts.append(b"\x00")
         return b"".join(parts)
 
@@ -100,7 +98,7 @@ class Encoder:
         if head is None:
             if len(self._heads) >= _REMEMBERED:
                 self._heads.clear()
-            head = _text(trigger.name) + _text(trigger.uid) + _long(trigger.revision)
+            head = binary.text(trigger.name) + binary.text(trigger.uid) + binary.long(trigger.revision)
             self._heads[key] = head
         return head
 
@@ -141,41 +139,6 @@ def letter_headers(reason: Reason, original: Sequence[tuple[str, bytes]], micros
         )
         kept = kept[:_KEPT_LETTER_HEADERS]
     return deadletter.headers(reason, kept, datetime.fromtimestamp(micros / 1_000_000, UTC))
-
-
-def _long(number: int) -> bytes:
-    """Avro's int and long: zig-zag, then 7 bits a byte."""
-    left = number << 1 if number >= 0 else (-number << 1) - 1
-    if left < 0x80:
-        return _BYTES[left]
-    if left < 0x4000:
-        return bytes((left & 0x7F | 0x80, left >> 7))
-    if left < 0x200000:
-        return bytes((left & 0x7F | 0x80, left >> 7 & 0x7F | 0x80, left >> 14))
-    out = bytearray()
-    while left >= 0x80:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    size = len(raw)
-    return (_BYTES[size << 1] if size < 64 else _long(size)) + raw
-
-
-class _Texts(dict[str, bytes]):
-    """Texts that come again and again, as Avro has them: `texts[text]`."""
-
-    def __missing__(self, text: str) -> bytes:
-        raw = _text(text)
-        if len(raw) <= _SHORT:
-            if len(self) >= _REMEMBERED:
-                self.clear()
-            self[text] = raw
-        return raw
 
 
 def _check_matched(whole: Any) -> None:
