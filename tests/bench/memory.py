@@ -35,7 +35,7 @@ MB = 1_000_000
 def run(world: World, events: int) -> Result:
     """Kafka and registry are `headgate dev`'s own here: they count."""
     result = Result(NAME, f"RSS in MB of headgate dev: idle, highest, and after {events:,} webhooks")
-    with _dev(world) as (process, folder), _engine(world) as engine:
+    with world.all_cores(), _dev(world) as (process, folder), _engine(world) as engine:
         facts = _facts(folder)
         prefix = _prefix(facts, folder)
         prefix.put(latency.TRIGGER % engine)
