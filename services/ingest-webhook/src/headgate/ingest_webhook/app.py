@@ -69,7 +69,7 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
 
     sources = source_view(settings.kafka, codec, changed)
     routes = Routes(hooks(), sources, settings.limits.rate_per_second)
-    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
+    producer = Producer(settings.kafka, **{"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "linger.ms": 0.5})
 
     schema, schema_id = avro.schema("RawEvent"), codec.id_of("RawEvent")
     receiver = Receiver(
