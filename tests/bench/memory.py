@@ -170,4 +170,8 @@ def _table(folder: Path, facts: dict[str, Any]) -> str:
     metrics = httpx.get(f"{facts['services']['processor']['health']}/metrics", timeout=10).text
     lines = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line and not line.startswith("#"))
     entries = float(lines.get("headgate_processor_table_entries", "nan"))
-    return f"the processor's table: {entries:,.0f} fingerprints, {on_disk:,.1f} MB on disk"
+    in_memory = float(lines.get("headgate_processor_table_memory_bytes", "nan")) / MB
+    return (
+        f"the processor's table: {entries:,.0f} fingerprints, {in_memory:,.1f} MB in memory (counted above too), "
+        f"{on_disk:,.1f} MB on disk"
+    )
