@@ -7,16 +7,16 @@ import sys
 
 import uvloop
 
+from headgate.common import runtime
 from headgate.common.logs import configure
 from headgate.runner.app import run
 from headgate.runner.settings import RunnerSettings
 
 
 def main() -> None:
+    runtime.tune()
     settings = RunnerSettings()
     configure(settings, "runner")
-    # Where a thread waits for another, it waits for the interpreter's lock too: by default up to 5 ms each time.
-    sys.setswitchinterval(0.0005)
     code = uvloop.run(run(settings))
     sys.stdout.flush()
     sys.stderr.flush()
