@@ -37,7 +37,7 @@ def run(world: World, rounds: int, quick: bool) -> Result:
     )
     seconds = 10 if quick else 30
     ours, bare = "webhook to run", "bare chain"
-    with _headgate(world) as (port, engine), _chain(world) as prefix:
+    with world.all_cores(), _headgate(world) as (port, engine), _chain(world) as prefix:
         _through(port, engine, 3)  # every connection made, every group joined
         _bare(prefix, 3)
         interleaved(

@@ -35,7 +35,7 @@ MB = 1_000_000
 def run(world: World, events: int) -> Result:
     """Kafka and registry are `headgate dev`'s own here: they count."""
     result = Result(NAME, f"RSS in MB of headgate dev: idle, highest, and after {events:,} webhooks")
-    with _dev(world) as (process, folder), _engine(world) as engine:
+    with world.all_cores(), _dev(world) as (process, folder), _engine(world) as engine:
         facts = _facts(folder)
         prefix = _prefix(facts, folder)
         prefix.put(latency.TRIGGER % engine)
@@ -170,4 +170,8 @@ def _table(folder: Path, facts: dict[str, Any]) -> str:
     metrics = httpx.get(f"{facts['services']['processor']['health']}/metrics", timeout=10).text
     lines = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line and not line.startswith("#"))
     entries = float(lines.get("headgate_processor_table_entries", "nan"))
-    return f"the processor's table: {entries:,.0f} fingerprints, {on_disk:,.1f} MB on disk"
+    in_memory = float(lines.get("headgate_processor_table_memory_bytes", "nan")) / MB
+    return (
+        f"the processor's table: {entries:,.0f} fingerprints, {in_memory:,.1f} MB in memory (counted above too), "
+        f"{on_disk:,.1f} MB on disk"
+    )

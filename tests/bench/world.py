@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -30,11 +31,16 @@ from headgate.common.topicadmin import TopicAdmin
 from headgate.common.topics import Topics
 
 READY_SECONDS = 90
-_PIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
+_PIN = (
+    "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[1].split(',')));"
+    "os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
+@cache
 def split_cores() -> tuple[int, set[int]]:
-    """One core for what is measured; the others for Kafka, load and ourselves."""
+    """One core for what is measured; the others for Kafka, load and ourselves. Asked once: after `world` has
+    bound us to the others, they are all that we see."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[-1], set(cores[:-1]) or set(cores)
 
@@ -92,6 +98,7 @@ class World:
         self.registry_url = registry_url
         self.directory = directory
         self.core, self.others = split_cores()
+        self._all_cores = False
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     @contextmanager
@@ -115,11 +122,23 @@ class World:
         self, name: str, command: Sequence[str], env: Mapping[str, str], *, pinned: bool = False
     ) -> Process:
         """A child of ours; pinned, it has the measured core to itself."""
-        if pinned:
-            command = [sys.executable, "-c", _PIN, str(self.core), *command]
+        cores = {self.core} if pinned else {self.core, *self.others} if self._all_cores else self.others
+        command = [sys.executable, "-c", _PIN, ",".join(map(str, cores)), *command]
         process = Process(name, command, log=self.directory / f"{name}.log", env=env)
         process.start()
         return process
+
+    @contextmanager
+    def all_cores(self) -> Iterator[None]:
+        """What starts meanwhile shares all cores, as in life: for measurements of many processes together."""
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self.core, *self.others})
+        self._all_cores = True
+        try:
+            yield
+        finally:
+            self._all_cores = False
+            os.sched_setaffinity(0, before)
 
     @contextmanager
     def service(self, name: str, prefix: Prefix, *, pinned: bool = False, **more: str) -> Iterator[Process]:

@@ -1,7 +1,6 @@
 """`python -m headgate.processor`"""
 
 import asyncio
-import ctypes
 import gc
 import logging
 import sys
@@ -9,17 +8,15 @@ import sys
 import structlog
 import uvloop
 
+from headgate.common import runtime
 from headgate.common.errors import Misconfigured
 from headgate.common.logs import configure
 from headgate.processor.app import run
 from headgate.processor.settings import Settings
 
-_M_ARENA_MAX = -8
-
 
 def main() -> int:
-    # glibc gives each of our dozen threads a heap of its own, and none of them shrinks again.
-    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+    runtime.tune()
     settings = Settings()
     configure(settings, "processor")
     # Faust and aiokafka build their debug records before they ask whether anyone wants them.

@@ -22,7 +22,7 @@ from headgate.common.registry import Codec, Registry
 from headgate.common.topicadmin import TopicAdmin
 from headgate.common.topics import Topics
 from headgate.common.view import trigger_view
-from headgate.processor import metrics, slots, worker
+from headgate.processor import metrics, partitions, slots, worker
 from headgate.processor.batching import Outbox
 from headgate.processor.catalogue import Catalogue
 from headgate.processor.cluster import Cluster
@@ -243,6 +243,7 @@ async def _watch(
         health.ok("kafka")
         metrics.RECOVERING.set(busy == worker.RECOVERING)
         metrics.TABLE_ENTRIES.set(table.size())
+        metrics.TABLE_MEMORY.set(partitions.memory_bytes())
         for (topic, partition), (done, end) in positions.items():
             metrics.LAG.labels(topic, partition).set(max(0, end - done))
         excused = not health.ready and "registry" in health.reason

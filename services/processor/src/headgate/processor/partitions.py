@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +24,9 @@ _META = b"\x00headgate"
 """Sorts before, and is never, a fingerprint."""
 _OFFSET = struct.Struct(">q")
 _REBUILD = "REBUILD"
-_BLOCK_CACHE_BYTES = 16 * 1024 * 1024
+_MEMORY_BYTES = 24 * 1024 * 1024
+"""Of all partitions together: blocks read, indexes and filters, and what is not written to disk yet."""
+_UNWRITTEN_BYTES = 12 * 1024 * 1024
 _WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
 
@@ -108,6 +111,7 @@ class RocksPartition:
         options.create_if_missing(True)
         options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
         options.set_max_write_buffer_number(2)
+        options.set_write_buffer_manager(_shared().unwritten)
         options.set_max_background_jobs(1)
         options.set_keep_log_file_num(2)
         options.set_max_log_file_size(1024 * 1024)
@@ -116,7 +120,7 @@ class RocksPartition:
         options.set_paranoid_checks(True)
         table = rocksdict.BlockBasedOptions()
         table.set_bloom_filter(10, False)
-        table.set_block_cache(_shared_cache())
+        table.set_block_cache(_shared().cache)
         table.set_cache_index_and_filter_blocks(True)
         options.set_block_based_table_factory(table)
         self._writing = rocksdict.WriteOptions()
@@ -216,11 +220,21 @@ def open_rocks(path: Path, incarnation: str, end_offset: int) -> tuple[RocksPart
     return RocksPartition(path, incarnation), why
 
 
-_cache: rocksdict.Cache | None = None
+def memory_bytes() -> int:
+    """What RocksDB holds in memory for all partitions of this process; near, but not above, its bound."""
+    return _shared().cache.get_usage()
 
 
-def _shared_cache() -> rocksdict.Cache:
-    global _cache
-    if _cache is None:
-        _cache = rocksdict.Cache(_BLOCK_CACHE_BYTES)
-    return _cache
+class _Shared:
+    """Without a common bound each partition would keep write buffers of its own: memory by their number."""
+
+    def __init__(self) -> None:
+        self.cache = rocksdict.Cache(_MEMORY_BYTES)
+        self.unwritten = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+            _UNWRITTEN_BYTES, False, self.cache
+        )
+
+
+@cache
+def _shared() -> _Shared:
+    return _Shared()

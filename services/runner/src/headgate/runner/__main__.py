@@ -7,12 +7,14 @@ import sys
 
 import uvloop
 
+from headgate.common import runtime
 from headgate.common.logs import configure
 from headgate.runner.app import run
 from headgate.runner.settings import RunnerSettings
 
 
 def main() -> None:
+    runtime.tune()
     settings = RunnerSettings()
     configure(settings, "runner")
     code = uvloop.run(run(settings))

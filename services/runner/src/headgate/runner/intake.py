@@ -46,10 +46,10 @@ def consumer_config(settings: RunnerSettings) -> dict[str, Any]:
         "fetch.min.bytes": 1,
         "fetch.wait.max.ms": 100,
         "fetch.queue.backoff.ms": 20,
-        "fetch.message.max.bytes": 1024 * 1024,
-        "fetch.max.bytes": 8 * 1024 * 1024,
+        "fetch.message.max.bytes": 256 * 1024,
+        "fetch.max.bytes": 2 * 1024 * 1024,
         "queued.min.messages": 500,
-        "queued.max.messages.kbytes": 8 * 1024,
+        "queued.max.messages.kbytes": 2 * 1024,
         "reconnect.backoff.max.ms": 2_000,
         "log_level": 2,
     }
