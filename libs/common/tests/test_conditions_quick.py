@@ -125,7 +125,7 @@ def test_the_verdict_the_reason_and_the_error_are_the_librarys(source: str, data
     assert quickly == whole
 
 
-EVERY_KIND = [
+EVERY_KIND: list[Any] = [
     None, True, False, 0, 1, -1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 0.0, -0.0, 1.0, 0.5, 2.0**63,
     "", "a", "ab", "ü", "\U0001f600", "\uffff", "1", "\0", [], ["a"], [1, "a"], [1.0], [True], [None], [["a"]],
     {}, {"a": 1}, {"a": None, "ab": "x"}, {"ü": []},
