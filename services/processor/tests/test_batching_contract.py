@@ -205,7 +205,7 @@ async def test_a_slow_agent_holds_a_bounded_number_of_batches(world: World) -> N
     assert done == list(range(500))
 
 
-async def test_the_broker_holds_a_fetch_of_idle_partitions_only_briefly(world: World) -> None:
+async def test_busy_partitions_are_fetched_again_soon_and_idle_ones_hold_nothing_up(world: World) -> None:
     async def work(batch: Batch[Any]) -> None:
         batch.finish()
 
@@ -213,7 +213,9 @@ async def test_the_broker_holds_a_fetch_of_idle_partitions_only_briefly(world: W
     app, _ = await world.start(work)
     await world.until_committed(1)
     consumer: Any = app.consumer
-    assert consumer._thread._consumer._fetcher._fetch_max_wait_ms <= 100
+    fetcher = consumer._thread._consumer._fetcher
+    assert fetcher._fetch_max_wait_ms == 100
+    assert fetcher._prefetch_backoff == 0.005
 
 
 async def test_a_second_member_takes_over_half_way_and_nothing_is_skipped(world: World) -> None:

@@ -33,6 +33,7 @@ MAX_AHEAD = 4
 """Batches fetched and not yet finished: enough to keep the agent busy, few enough to bound memory."""
 _RECOVERY_PAUSE_SECONDS = 0.005
 _FETCH_WAIT_MILLIS = 100
+_REFETCH_SECONDS = 0.005
 
 Records = Sequence[Any]
 """aiokafka's ConsumerRecord objects of one partition, in order."""
@@ -47,6 +48,13 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = _FETCH_WAIT_MILLIS
         return consumer
+
+    async def on_start(self) -> None:
+        """aiokafka does not fetch from a broker for 0.1 s while records of it are not taken, and misses it when
+        they are taken at once: one event in twenty was late by that."""
+        await super().on_start()
+        consumer: Any = self._ensure_consumer()
+        consumer._fetcher._prefetch_backoff = _REFETCH_SECONDS
 
     async def _fetch_records(
         self,
