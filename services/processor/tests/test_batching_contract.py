@@ -18,7 +18,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from headgate.common.settings import KafkaSettings
 from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
-from headgate.processor.batching.transport import MAX_AHEAD, register
+from headgate.processor.batching.transport import MAX_SMALL_AHEAD, register
 
 pytestmark = [
     pytest.mark.kafka,
@@ -196,10 +196,10 @@ async def test_a_slow_agent_holds_a_bounded_number_of_batches(world: World) -> N
     world.publish(0, 500)
     app, _ = await world.start(work)
     consumer: Any = app.consumer
-    await world.until("it is full", lambda: consumer.ledger.unfinished >= MAX_AHEAD)
+    await world.until("it is full", lambda: consumer.ledger.unfinished >= MAX_SMALL_AHEAD)
     for _ in range(20):
         await asyncio.sleep(0.02)
-        assert consumer.ledger.unfinished <= MAX_AHEAD
+        assert consumer.ledger.unfinished <= MAX_SMALL_AHEAD
     go.set()
     await world.until_committed(500)
     assert done == list(range(500))

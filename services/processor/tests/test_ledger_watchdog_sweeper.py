@@ -47,6 +47,43 @@ def test_a_batch_of_a_lost_partition_commits_nothing_however_late_it_finishes() 
     assert len(woken) == 2
 
 
+SIZES = st.lists(st.tuples(st.sampled_from("pqr"), st.integers(1, 9)), min_size=1)
+
+
+@given(SIZES, st.integers(1, 30))
+def test_what_is_worked_on_together_leaves_no_gap_in_any_partition(
+    handed_out: list[tuple[str, int]], most: int
+) -> None:
+    ledger: Ledger[str] = Ledger()
+    offsets = dict.fromkeys("pqr", 0)
+    batches = []
+    for partition, size in handed_out:
+        offsets[partition] += size
+        batches.append(Batch(partition, ["r"] * size, offsets[partition] - 1))
+        ledger.add(batches[-1])
+    while unfinished := [batch for batch in batches if not batch.finished]:
+        together = ledger.together(unfinished[0], most)
+        assert together[0] is unfinished[0]
+        assert len(together) == 1 or sum(batch.size for batch in together) <= most
+        for batch in together:
+            batch.finish()
+        for partition in "pqr":
+            mine = [batch for batch in batches if batch.partition == partition]
+            flags = [batch.finished for batch in mine]
+            assert flags == sorted(flags, reverse=True), "a batch was taken before one that lies before it"
+    assert ledger.unfinished == ledger.unfinished_records == 0
+    assert [ledger.committable(one) for one in "pqr"] == [offsets[one] or None for one in "pqr"]
+
+
+def test_a_forgotten_batch_takes_no_other_along() -> None:
+    ledger: Ledger[str] = Ledger()
+    old, other = Batch("p", ["r"], 0), Batch("q", ["r"], 0)
+    ledger.add(old)
+    ledger.add(other)
+    ledger.forget("p")
+    assert ledger.together(old, 100) == [old]
+
+
 def look(dog: Watchdog, now: float, done: int, end: int, **more: Any) -> tuple[list[str], bool]:
     return dog.look(Seen({("raw", 1): (done, end)}, **more), now)
 

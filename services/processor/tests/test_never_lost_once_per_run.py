@@ -43,6 +43,23 @@ class Record:
 
 
 @dataclass
+class Part:
+    """A batch: part of what is worked on in one go."""
+
+    records: Sequence[Record]
+    done: list[bool]
+
+    def finish(self) -> None:
+        self.done.append(True)
+
+
+def batches(records: Sequence[Record], done: list[bool]) -> list[Part]:
+    """In two where there is enough for two."""
+    middle = len(records) // 2
+    return [Part(part, done) for part in (records[:middle], records[middle:]) if part]
+
+
+@dataclass
 class Disk:
     """What outlives the process."""
 
@@ -174,7 +191,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
         records = self.batch(most)
         if records:
             done: list[bool] = []
-            self.loop.run_until_complete(self.stage.work(records, lambda: done.append(True)))
+            self.loop.run_until_complete(self.stage.work(batches(records, done)))
             assert done
             self.process.position += len(records)
         if commits:
@@ -187,7 +204,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
             self.process.dies_after_sends = sends
             done: list[bool] = []
             try:
-                self.loop.run_until_complete(self.stage.work(records, lambda: done.append(True)))
+                self.loop.run_until_complete(self.stage.work(batches(records, done)))
             except Died:
                 assert not done
             # Each topic may or may not have been reached by what was sent before the end.

@@ -102,7 +102,7 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
         )
         sweeper = Sweeper(table)
         if own.driver == "batch":
-            worker.batch_agent(app, topics, stage, sweeper, crash)
+            worker.batch_agent(app, topics, stage, sweeper, own.batch_records, crash)
         else:
             plain_agent(app, topics, stage, crash)
         async with (

@@ -16,7 +16,7 @@ import faust
 from headgate.common.fingerprints import partition_of
 from headgate.common.headers import Headers
 from headgate.common.topics import Topics
-from headgate.processor.stage import Stage
+from headgate.processor.stage import Record, Stage
 
 SCHEME = "kafka"
 TABLE = "fingerprints"
@@ -33,6 +33,16 @@ class PlainRecord:
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes]]
+
+
+@dataclass
+class Single:
+    """One event as a batch. Faust acks it when the agent goes on."""
+
+    records: Sequence[Record]
+
+    def finish(self) -> None:
+        """Nothing to allow."""
 
 
 class PlainTable:
@@ -145,7 +155,7 @@ def plain_agent(app: faust.App, topics: Topics, stage: Stage, crash: Callable[[B
                 list(headers.items()) if isinstance(headers, dict) else headers,
             )
             try:
-                await stage.work([record], lambda: None)
+                await stage.work([Single([record])])
             except asyncio.CancelledError:
                 raise
             except BaseException as problem:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol
 
 import structlog
@@ -50,6 +51,14 @@ class Record(Protocol):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes]]
+
+
+class Batch(Protocol):
+    """Records of one partition, in order; `finish` allows their offsets to be committed."""
+
+    records: Sequence[Record]
+
+    def finish(self) -> None: ...
 
 
 class Table(Protocol):
@@ -110,20 +119,16 @@ class Stage:
         self._changelog, self._partitions = topics.fingerprints_changelog, topics.partitions
         self._settle_midway = armed("processor.table-before-output")
 
-    async def work(
-        self,
-        records: Sequence[Record],
-        finish: Callable[[], None],
-        still_ours: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """Handle the records of one partition. GivenUp: `finish` was not called and must not be."""
+    async def work(self, batches: Sequence[Batch], still_ours: Callable[[], bool] = lambda: True) -> None:
+        """Handle some batches in one go. GivenUp: none was finished, and none must be."""
         async with self.turn:
             began = time.perf_counter()
             self.encoder.at(time.time_ns() // 1000)
             counts: Counter[str] = Counter()
             triggers = self.triggers()
             breathed = began
-            for record in records:
+            partitions = {batch.records[0].partition for batch in batches}
+            for record in chain.from_iterable(batch.records for batch in batches):
                 try:
                     self._handle(record, triggers, counts)
                 except NeedsSchema as need:
@@ -134,8 +139,10 @@ class Stage:
             failpoint("processor.output-before-flush")
             await self.outbox.flush()
             failpoint("processor.flush-before-commit")
-            self.table.commit(records[0].partition)
-            finish()
+            for partition in partitions:
+                self.table.commit(partition)
+            for batch in batches:
+                batch.finish()
             failpoint("processor.finished-before-commit")
             _count(counts, time.perf_counter() - began)
 

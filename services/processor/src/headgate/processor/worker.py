@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import faust
 from faust.types import TP
@@ -96,30 +96,46 @@ def fingerprint_table(app: faust.App, topics: Topics, storage: Storage) -> Finge
 
 
 def batch_agent(
-    app: faust.App, topics: Topics, stage: Stage, sweeper: Sweeper, crash: Callable[[BaseException], None]
+    app: faust.App,
+    topics: Topics,
+    stage: Stage,
+    sweeper: Sweeper,
+    most_records: int,
+    crash: Callable[[BaseException], None],
 ) -> None:
-    """The agent on the batch transport: one batch at a time, in the order of each partition."""
+    """The agent on the batch transport: in the order of each partition, and one go at a time.
+
+    One go takes along what else was handed out, so that many small batches wait for one flush. Whoever lets
+    partitions go waits for the batch that the agent was given, and so for all that is done with it.
+    """
     channel = app.topic(topics.raw, topics.rekeyed, value_serializer="raw", key_serializer="raw")
 
     @app.agent(channel, concurrency=1, name="stage-1")
     async def stage_1(stream: Any) -> None:
         async for batch in stream:
+            if batch.finished:
+                continue
             generation = app.consumer_generation_id
 
             def still_ours(generation: int = generation) -> bool:
-                consumer: Any = app.consumer
-                return bool(consumer.flow_active) and app.consumer_generation_id == generation
+                return bool(consumer_of(app).flow_active) and app.consumer_generation_id == generation
 
             try:
-                last = batch.records[-1].timestamp
-                await stage.work(batch.records, batch.finish, still_ours)
-                sweeper.saw(batch.partition.partition, last)
+                batches = consumer_of(app).ledger.together(batch, most_records)
+                seen = [(one.partition.partition, one.records[-1].timestamp) for one in batches]
+                await stage.work(batches, still_ours)
+                for partition, last in seen:
+                    sweeper.saw(partition, last)
             except GivenUp:
                 continue
             except asyncio.CancelledError:
                 raise
             except BaseException as problem:
                 crash(problem)
+
+
+def consumer_of(app: faust.App) -> transport.BatchConsumer:
+    return cast(transport.BatchConsumer, app.consumer)
 
 
 def busy(app: faust.App) -> str:

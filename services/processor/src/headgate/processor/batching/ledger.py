@@ -17,14 +17,15 @@ class Batch(Generic[P]):
     exception or by being cancelled too; such a batch stays unfinished, and is read again.
     """
 
-    __slots__ = ("_on_finish", "finished", "last_offset", "partition", "records")
+    __slots__ = ("_on_finish", "finished", "last_offset", "partition", "records", "size")
 
     def __init__(self, partition: P, records: Sequence[Any], last_offset: int) -> None:
         self.partition = partition
         self.records = records
+        self.size = len(records)
         self.last_offset = last_offset
         self.finished = False
-        self._on_finish: Callable[[], None] | None = None
+        self._on_finish: Callable[[Batch[P]], None] | None = None
 
     def finish(self) -> None:
         """Call once everything that this batch caused is stored on the broker."""
@@ -32,7 +33,7 @@ class Batch(Generic[P]):
         self.records = ()
         on_finish, self._on_finish = self._on_finish, None
         if on_finish is not None:
-            on_finish()
+            on_finish(self)
 
 
 class Ledger(Generic[P]):
@@ -43,14 +44,32 @@ class Ledger(Generic[P]):
         self._on_finish = on_finish
         self.unfinished = 0
         """Batches that somebody works on or has not begun with."""
+        self.unfinished_records = 0
 
     def add(self, batch: Batch[P]) -> None:
         batch._on_finish = self._finished
         self._batches.setdefault(batch.partition, deque()).append(batch)
         self.unfinished += 1
+        self.unfinished_records += batch.size
 
     def partitions(self) -> list[P]:
         return list(self._batches)
+
+    def together(self, first: Batch[P], most_records: int) -> list[Batch[P]]:
+        """What may be worked on in one go with `first`: the oldest unfinished batches of each partition, while
+        there are not more records than that. `first` alone when it is not in the ledger any more."""
+        found, records = [first], first.size
+        if first not in self._batches.get(first.partition, ()):
+            return found
+        for waiting in self._batches.values():
+            for batch in waiting:
+                if batch.finished or batch is first:
+                    continue
+                records += batch.size
+                if records > most_records:
+                    return found
+                found.append(batch)
+        return found
 
     def committable(self, partition: P) -> int | None:
         """The next offset to read after the finished prefix, and forget that prefix. None: nothing new."""
@@ -65,13 +84,17 @@ class Ledger(Generic[P]):
         for batch in self._batches.pop(partition, ()):
             if not batch.finished:
                 batch._on_finish = None
-                self.unfinished -= 1
+                self._leaves(batch)
         self._on_finish()
 
     def clear(self) -> None:
         for partition in self.partitions():
             self.forget(partition)
 
-    def _finished(self) -> None:
-        self.unfinished -= 1
+    def _finished(self, batch: Batch[P]) -> None:
+        self._leaves(batch)
         self._on_finish()
+
+    def _leaves(self, batch: Batch[P]) -> None:
+        self.unfinished -= 1
+        self.unfinished_records -= batch.size

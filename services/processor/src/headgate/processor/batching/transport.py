@@ -31,6 +31,9 @@ from headgate.processor.batching.salvage import Salvage
 SCHEME = "headgate+batch"
 MAX_AHEAD = 4
 """Batches fetched and not yet finished: enough to keep the agent busy, few enough to bound memory."""
+MAX_SMALL_AHEAD = 32
+FEW_RECORDS = 1_000
+"""So many batches may be ahead while they have few records in all: small ones are worked on together."""
 _RECOVERY_PAUSE_SECONDS = 0.005
 _FETCH_WAIT_MILLIS = 100
 _REFETCH_SECONDS = 0.005
@@ -229,7 +232,7 @@ class BatchConsumer(driver.Consumer):
         """Hand records out as one batch, once there is room. False: they were not, and must not be."""
         app: Any = self.app
         acked = app.topics.acks_enabled_for(tp.topic)
-        while acked and self.flow_active and self.ledger.unfinished >= MAX_AHEAD:
+        while acked and self.flow_active and self._far_ahead():
             self._room.clear()
             await self._room.wait()
         # Faust's queue tells nobody when it has room.
@@ -264,6 +267,11 @@ class BatchConsumer(driver.Consumer):
             channel.queue.force_put_nowait(Event(app, None, batch, None, message))
         self._read_offset[tp] = last + 1
         return True
+
+    def _far_ahead(self) -> bool:
+        ledger = self.ledger
+        most = MAX_SMALL_AHEAD if ledger.unfinished_records < FEW_RECORDS else MAX_AHEAD
+        return ledger.unfinished >= most
 
     def _unread(self, tp: TP, records: Records) -> Records:
         """Without what was handed out already: a seek may bring it again within a generation."""
