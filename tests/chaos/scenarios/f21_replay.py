@@ -14,8 +14,10 @@ HEALED = frozenset({Poison.CONDITION, Poison.ENGINE})
 
 
 async def disturb(round_: Round) -> None:
-    """Break what the last round fixed, wait for the poison, fix it, and replay amid traffic."""
+    """Break what the last round fixed, wait for the poison, fix it, and replay amid traffic. What no replay
+    heals died again at the end of the last round: it is not this one's."""
     pipeline = round_.pipeline
+    await pipeline.cli("dlq", "discard", "--yes")
     await pipeline.apply(documents(pipeline.engine_url))
     await pipeline.faults()
     await round_.load.enough.wait()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from faust import Event
@@ -42,6 +42,15 @@ Records = Sequence[Any]
 """aiokafka's ConsumerRecord objects of one partition, in order."""
 
 
+class Fetched(dict[Any, Records]):
+    """Records by partition, and the generation and epoch in which they were asked for and taken."""
+
+    def __init__(self, records: Mapping[Any, Records], generation: int, epoch: object) -> None:
+        super().__init__(records)
+        self.generation = generation
+        self.epoch = epoch
+
+
 class BatchConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread; a record that aiokafka cannot read is read by other means."""
 
@@ -59,17 +68,20 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         consumer: Any = self._ensure_consumer()
         consumer._fetcher._prefetch_backoff = _REFETCH_SECONDS
 
-    async def _fetch_records(
-        self,
-        consumer: Any,
-        active_partitions: set[TP],
-        timeout: float | None = None,  # noqa: ASYNC109 (Faust's signature)
-        max_records: int | None = None,
-    ) -> Any:
+    async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 (Faust's signature)
+        """Asked in the app's loop, done in this thread: both ends of the way are compared."""
         asked_by = cast("BatchConsumer", self.consumer)
-        epoch = asked_by._epoch
+        asked = asked_by._epoch, self.app.consumer_generation_id
+        return await self.call_thread(
+            self._fetch, self._ensure_consumer(), active_partitions, timeout, *asked
+        )
+
+    async def _fetch(self, consumer: Any, active: Any, seconds: float, epoch: object, generation: int) -> Any:
+        asked_by = cast("BatchConsumer", self.consumer)
+        if epoch is not asked_by._epoch:
+            return {}  # the question waited for a rebalance, and who asked it may be gone
         try:
-            fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            fetched = await self._fetch_records(consumer, active, seconds, consumer._max_poll_records)
         except UnicodeDecodeError:
             salvage: Salvage | None = getattr(self.app, "salvage", None)
             broken = _broken_fetch(consumer._fetcher)
@@ -87,9 +99,9 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
                 if position is not None:
                     consumer.seek(other, position)
             consumer.seek(tp, records[-1].offset + 1)
-            return {tp: records}
+            return Fetched({tp: records}, generation, epoch)
         if epoch is asked_by._epoch:
-            return fetched
+            return Fetched(fetched, generation, epoch)
         # A rebalance came and went meanwhile, and stopped whoever asked for these records: nobody would
         # ever hand them out. Taking them was the last thing that happened, so going back undoes just that.
         for partition, records in fetched.items():
@@ -212,15 +224,16 @@ class BatchConsumer(driver.Consumer):
                 raise
 
     async def _drain_once(self) -> None:
-        generation, epoch = self.app.consumer_generation_id, self._epoch
         fetched, active = await self._wait_next_records(1.0)
+        if not isinstance(fetched, Fetched):
+            return  # nothing, or undone
         dropped: dict[TP, Records] = {}
-        for partition, records in (fetched or {}).items():
+        for partition, records in fetched.items():
             tp = ensure_TP(partition)
-            if records and not await self._deliver(tp, records, active, generation, epoch):
+            if records and not await self._deliver(tp, records, active, fetched.generation, fetched.epoch):
                 dropped[tp] = records
         if dropped:
-            self._read_again(dropped, generation)
+            self._read_again(dropped, fetched.generation)
 
     def stop_flow(self) -> None:
         super().stop_flow()
