@@ -14,10 +14,8 @@ HEALED = frozenset({Poison.CONDITION, Poison.ENGINE})
 
 
 async def disturb(round_: Round) -> None:
-    """Break what the last round fixed, wait for the poison, fix it, and replay amid traffic. What no replay
-    heals died again at the end of the last round: it is not this one's."""
+    """Break what the last round fixed, wait for the poison, fix it, and replay amid traffic."""
     pipeline = round_.pipeline
-    await pipeline.cli("dlq", "discard", "--yes")
     await pipeline.apply(documents(pipeline.engine_url))
     await pipeline.faults()
     await round_.load.enough.wait()
@@ -29,7 +27,8 @@ async def disturb(round_: Round) -> None:
 
 
 async def replay_again(round_: Round) -> None:
-    """Poison of the traffic that came during the first replay; then once more, which must do nothing."""
+    """Poison of the traffic that came during the first replay; then once more, which must do nothing. What no
+    replay heals has died anew by then: it is put away, or the next round would replay it as if it were its own."""
     pipeline = round_.pipeline
     await pipeline.cli("dlq", "replay", "--yes")
     await pipeline.drained()
@@ -47,6 +46,7 @@ async def replay_again(round_: Round) -> None:
             "a replay of nothing started runs", f"{before} runs before, {len(pipeline.runs())} after"
         )
     round_.extra = replace(round_.extra, healed=HEALED)
+    await pipeline.cli("dlq", "discard", "--yes")
 
 
 SCENARIO = Scenario(
