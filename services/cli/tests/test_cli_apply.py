@@ -34,7 +34,7 @@ def test_what_is_applied_can_be_got_described_and_applied_again(world: Any, head
     got = headgate("get", "trigger", name, "-o", "yaml")
     again = headgate("apply", "-f", "-", stdin=got.out)
 
-    assert first.out == f"trigger/{name} created (revision 1)\n"
+    assert first.out == f"trigger/{name} created (revision 1)\n", first.err
     assert again.out == f"trigger/{name} unchanged\n"
     assert "event.data.amount > 10" in headgate("describe", "trigger", name).out
     assert headgate("get", "triggers", "-o", "name").out.count(f"trigger/{name}\n") == 1
