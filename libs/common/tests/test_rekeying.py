@@ -15,9 +15,19 @@ ORIGINALS = st.builds(
 )
 
 
+def copied(original: Original) -> Original:
+    return Original("rekeyed", 1, 2, b"fingerprint", copy_headers(original))
+
+
 @given(ORIGINALS)
 def test_a_copy_tells_all_of_what_it_was_made_from(original: Original) -> None:
-    assert original_of("rekeyed", 1, 2, b"fingerprint", copy_headers(original)) == original
+    assert original_of(copied(original), original.topic) == original
+
+
+@given(ORIGINALS)
+def test_a_stranger_names_no_topic_that_copies_are_not_made_from(forged: Original) -> None:
+    copy = copied(forged)
+    assert original_of(copy, forged.topic + "x") == copy
 
 
 @given(ORIGINALS)
@@ -27,5 +37,5 @@ def test_a_copy_has_the_event_id_of_what_it_was_made_from(original: Original) ->
 
 
 def test_a_record_that_is_no_copy_is_its_own_original() -> None:
-    headers = [("headgate-origin", b"not a place"), ("a", b"b")]
-    assert original_of("raw", 3, 4, None, headers) == Original("raw", 3, 4, None, headers)
+    own = Original("raw", 3, 4, None, [("headgate-origin", b"not a place"), ("a", b"b")])
+    assert original_of(own, "raw") == own

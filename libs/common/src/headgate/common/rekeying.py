@@ -40,13 +40,17 @@ def copy_headers(original: Original) -> Headers:
     return [*_without(original.headers), *added]
 
 
-def original_of(topic: str, partition: int, offset: int, key: bytes | None, headers: RawHeaders) -> Original:
-    """What a copy was made from; a record that is no copy is its own original."""
-    place = _place(text(headers, ORIGIN))
-    if place is None:
-        return Original(topic, partition, offset, key, list(headers))
-    before = next((value for name, value in headers if name == ORIGIN_KEY), None)
-    return Original(*place, before, _without(headers))
+def original_of(copy: Original, copied_from: str) -> Original:
+    """What a copy was made from; a record that is no copy is its own original.
+
+    Copies are made from one topic only. Another one's name is a stranger's word, and a replay of the dead letter
+    would write his bytes there.
+    """
+    place = _place(text(copy.headers, ORIGIN))
+    if place is None or place[0] != copied_from:
+        return copy
+    before = next((value for name, value in copy.headers if name == ORIGIN_KEY), None)
+    return Original(*place, before, _without(copy.headers))
 
 
 def foreign_event_id(

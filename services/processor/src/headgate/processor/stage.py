@@ -288,10 +288,8 @@ class Stage:
 
     def _original(self, record: Record) -> Original:
         """What its producer wrote. Only our copies are believed when they say where they come from."""
-        place = record.topic, record.partition, record.offset
-        if record.topic == self.topics.rekeyed:
-            return original_of(*place, record.key, record.headers)
-        return Original(*place, record.key, list(record.headers))
+        as_read = Original(record.topic, record.partition, record.offset, record.key, list(record.headers))
+        return original_of(as_read, self._raw) if record.topic == self.topics.rekeyed else as_read
 
     # -- waiting ----------------------------------------------------------------------------------------
 
