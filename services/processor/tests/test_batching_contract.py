@@ -17,8 +17,11 @@ from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from headgate.common.settings import KafkaSettings
+from headgate.common.topics import Topics
 from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
-from headgate.processor.batching.transport import MAX_SMALL_AHEAD, register
+from headgate.processor.batching.transport import MAX_SMALL_AHEAD, BatchConsumerThread, register
+from headgate.processor.store import FingerprintStore, Storage
+from headgate.processor.worker import fingerprint_table
 
 pytestmark = [
     pytest.mark.kafka,
@@ -46,7 +49,12 @@ class World:
             producer.produce(self.name, str(number).encode(), partition=0)
         assert producer.flush(30) == 0
 
-    async def start(self, work: Callable[[Batch[Any]], Any], **settings: Any) -> tuple[faust.App, Any]:
+    async def start(
+        self,
+        work: Callable[[Batch[Any]], Any],
+        also: Callable[[faust.App], Any] = lambda app: None,
+        **settings: Any,
+    ) -> tuple[faust.App, Any]:
         register()
         app = faust.App(
             self.name,
@@ -70,9 +78,10 @@ class World:
             async for batch in stream:
                 await work(batch)
 
+        also(app)
         app.finalize()
-        await app.start()
         self.apps.append(app)
+        await app.start()
         return app, agent
 
     async def committed(self) -> int:
@@ -235,6 +244,66 @@ async def test_a_second_member_takes_over_half_way_and_nothing_is_skipped(world:
     await first.stop()
     await world.until_committed(300)
     assert set(done) == set(range(300))
+
+
+async def test_a_question_that_waited_for_a_rebalance_takes_nothing_of_a_changelog(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records would belong to a generation that is gone, and recovery would wait for them for ever."""
+    topics, count = Topics(prefix=world.name, partitions=1), 25
+    changelog = topics.fingerprints_changelog
+    world.admin.create_topics([NewTopic(changelog, 1, 1)])[changelog].result(20)
+    producer = Producer({"bootstrap.servers": world.bootstrap})
+    for number in range(count):
+        producer.produce(changelog, b"value", str(number).encode())
+    assert producer.flush(30) == 0
+
+    asked: list[asyncio.Event] = []
+    answers: list[Any] = []
+    fetch = BatchConsumerThread._fetch
+
+    async def late(thread: Any, *question: Any) -> Any:
+        """The consumer's thread has other work when it is asked, until it is told to go on."""
+        if not thread.app.in_recovery or asked:
+            return await fetch(thread, *question)
+        asked.append(asyncio.Event())
+        await asked[-1].wait()
+        answers.append(await fetch(thread, *question))
+        return answers[-1]
+
+    monkeypatch.setattr(BatchConsumerThread, "_fetch", late)
+    tables: list[FingerprintStore] = []
+
+    def table(app: faust.App) -> None:
+        storage = Storage(
+            directory=None, incarnation="x", end_offsets=lambda _: {0: count}, crash=pytest.fail
+        )
+        tables.append(fingerprint_table(app, topics, storage))
+
+    async def work(batch: Batch[Any]) -> None:
+        batch.finish()
+
+    starting = asyncio.create_task(world.start(work, table))
+    await world.until("recovery asks", lambda: asked)
+    (app,) = world.apps
+    consumer: Any = app.consumer
+    thread = consumer._thread
+
+    def in_thread(action: Callable[[], Any]) -> None:
+        thread.thread_loop.call_soon_threadsafe(action)
+
+    generation = app.consumer_generation_id
+    in_thread(thread._consumer._coordinator.request_rejoin)
+    await world.until("there was a rebalance", lambda: app.consumer_generation_id > generation)
+    recovery = app.tables.recovery
+    await world.until(
+        "recovery goes on in its generation",
+        lambda: recovery._generation_id > generation and consumer.flow_active and recovery.in_recovery,
+    )
+    in_thread(asked[0].set)
+    await world.until("an answer was given", lambda: answers)
+    await world.until("the table is whole", lambda: not app.in_recovery and tables[0].size() == count, 30)
+    await starting
 
 
 async def test_what_the_outbox_flushed_is_stored_and_what_cannot_be_stored_is_told(world: World) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.processor.batching import Batch, Ledger
-from headgate.processor.partitions import MemoryPartition, RocksPartition
 from headgate.processor.sightings import Sighting, encode
 from headgate.processor.store import FingerprintStore
 from headgate.processor.sweeper import STEP, Sweeper
@@ -148,25 +147,6 @@ def test_only_what_its_window_has_passed_is_forgotten_a_bounded_step_at_a_time()
     for _ in range(4):
         gone.update(sweeper.step(0, 100))
     assert gone == set(list(entries)[:1_000])
-
-
-def test_both_kinds_of_partition_give_the_same_answers(tmp_path: object) -> None:
-    memory, rocks = MemoryPartition(), RocksPartition(tmp_path / "p", "topic-1")  # type: ignore[operator]
-    for partition in (memory, rocks):
-        assert partition.offset is None
-        partition.apply([(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 2)
-        partition.apply([(b"b", None), (b"a", b"4")], 4)
-        assert partition.get(b"a") == b"4"
-        assert partition.get(b"b") is None
-        assert partition.offset == 4
-        assert partition.scan(b"", 10) == [(b"a", b"4"), (b"c", b"3")]
-    rocks.close()
-    again = RocksPartition(tmp_path / "p", "topic-1")  # type: ignore[operator]
-    assert (again.offset, again.get(b"c")) == (4, b"3")
-    again.close()
-    other = RocksPartition(tmp_path / "p", "topic-2")  # type: ignore[operator]
-    assert other.of_another_topic
-    other.close()
 
 
 def test_the_store_is_what_faust_asks_for() -> None:

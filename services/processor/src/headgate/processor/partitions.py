@@ -10,8 +10,9 @@ import shutil
 import struct
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import rocksdict
 
@@ -166,23 +167,34 @@ class RocksPartition:
         return self._offset
 
     def scan(self, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        found: list[tuple[bytes, bytes]] = []
-        entries: Iterator[Any] = iter(self._db.items(from_key=(after or _META) + b"\x00"))
         try:
-            for key, value in entries:
-                found.append((key, value))
-                if len(found) >= limit:
-                    break
+            return list(islice(self._entries((after or _META) + b"\x00"), limit))
         except Exception as problem:
             raise self._broken("read", problem) from problem
-        return found
+
+    def _entries(self, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The library's own loop ends at a block that cannot be read, as if it were the last."""
+        cursor = self._db.iter()
+        cursor.seek(first)
+        while cursor.valid():
+            yield cursor.key(), cursor.value()
+            cursor.next()
+        cursor.status()
 
     def count(self) -> int:
         return max(0, int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0) - 1)
 
+    def read_through(self) -> None:
+        """Every block once: what is corrupt is found now, and not one read and one restart at a time."""
+        for _ in self._entries(_META):
+            pass
+
     def close(self) -> None:
         """Write what is in memory, so that the next start reads little of the changelog."""
         self._db.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
         self._db.close()
 
     def _broken(self, verb: str, problem: Exception) -> StateBroken:
@@ -191,11 +203,18 @@ class RocksPartition:
         return StateBroken(f"could not {verb} the local state in {self._path}: {problem}")
 
 
-def open_rocks(path: Path, incarnation: str, end_offset: int) -> tuple[RocksPartition, str]:
+def found_corrupt(directory: Path) -> bool:
+    """Whether a partition in it was: what harmed that one may have harmed its neighbours."""
+    return any(directory.glob(f"*/{_REBUILD}"))
+
+
+def open_rocks(
+    path: Path, incarnation: str, end_offset: int, *, suspect: bool = False
+) -> tuple[RocksPartition, str]:
     """The partition at `path`, wiped first when it cannot be true; and why it was, or "".
 
     It cannot be true when it does not open, was found corrupt, was filled from another topic of this
-    name, or is ahead of the topic (whose next offset is `end_offset`).
+    name, or is ahead of the topic (whose next offset is `end_offset`). A suspect one is read through first.
     """
     why = "it was found corrupt" if (path / _REBUILD).exists() else ""
     if not why:
@@ -209,15 +228,25 @@ def open_rocks(path: Path, incarnation: str, end_offset: int) -> tuple[RocksPart
                 ) from problem
             why = f"it does not open ({problem})"
         else:
-            if partition.of_another_topic:
-                why = "it belongs to a changelog that does not exist any more"
-            elif (partition.offset or 0) >= max(end_offset, 1):
-                why = f"it is ahead of the changelog ({partition.offset} of {end_offset})"
-            else:
+            why = _untrue(partition, end_offset, suspect)
+            if not why:
                 return partition, ""
-            partition.close()
+            partition.abandon()
     shutil.rmtree(path, ignore_errors=True)
     return RocksPartition(path, incarnation), why
+
+
+def _untrue(partition: RocksPartition, end_offset: int, suspect: bool) -> str:
+    if partition.of_another_topic:
+        return "it belongs to a changelog that does not exist any more"
+    if (partition.offset or 0) >= max(end_offset, 1):
+        return f"it is ahead of the changelog ({partition.offset} of {end_offset})"
+    if suspect:
+        try:
+            partition.read_through()
+        except Exception as problem:
+            return f"it is corrupt, as its neighbour was ({problem})"
+    return ""
 
 
 def memory_bytes() -> int:

@@ -15,7 +15,7 @@ from faust.stores.base import Store
 from faust.types import TP
 
 from headgate.processor.batching.ledger import Batch
-from headgate.processor.partitions import Change, MemoryPartition, Partition, open_rocks
+from headgate.processor.partitions import Change, MemoryPartition, Partition, found_corrupt, open_rocks
 
 log = structlog.get_logger(__name__)
 
@@ -121,9 +121,12 @@ class FingerprintStore(Store[bytes, bytes]):
         if directory is None:
             return {number: MemoryPartition() for number in numbers}
         ends = self._storage.end_offsets(numbers)
+        suspect = found_corrupt(directory)
         opened: dict[int, Partition] = {}
         for number in numbers:
-            opened[number], why = open_rocks(directory / str(number), self._storage.incarnation, ends[number])
+            opened[number], why = open_rocks(
+                directory / str(number), self._storage.incarnation, ends[number], suspect=suspect
+            )
             if why:
                 log.warning(
                     "Local state was thrown away and is rebuilt from the changelog.",

@@ -258,9 +258,8 @@ class BatchConsumer(driver.Consumer):
             not channels
             or not self.flow_active
             or generation != app.consumer_generation_id
-            or (acked and (app.rebalancing or not self._positioned or epoch is not self._epoch))
             # Until the rebalance is over Faust empties its queues once more.
-            or (acked and app.rebalancing)
+            or (acked and (app.rebalancing or not self._positioned or epoch is not self._epoch))
             or (active is not None and tp not in active)
         ):
             return False
