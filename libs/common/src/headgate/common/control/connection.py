@@ -58,6 +58,10 @@ class Connection:
     def admin(self) -> AdminClient:
         return AdminClient(self._config())
 
+    def forget_leaders(self) -> None:
+        """A client keeps the leaders it first learnt, and is refused for ever once they have changed."""
+        self.__dict__.pop("admin", None)
+
     @cached_property
     def registry(self) -> Registry:
         return Registry(self.settings.registry, self.settings.schema_cache)

@@ -16,6 +16,15 @@ from headgate.common.fingerprints import partition_of
 from .connection import ANSWER_SECONDS, Connection, unreachable
 
 SILENCE_SECONDS = 15.0
+ASK_AGAIN_SECONDS = 0.1
+LEADER_TO_COME = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
+"""What a broker says of a partition while its leader changes, or its topic has only just been created."""
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 Progress = Callable[[int, int], None]
@@ -93,11 +102,16 @@ class Scan:
 
     def _offsets(self, topic: str, partitions: list[int], spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        try:
-            answers = self._connection.admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
-            return {place.partition: answer.result().offset for place, answer in answers.items()}
-        except KafkaException as error:
-            raise unreachable(error) from None
+        patience = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                answers = self._connection.admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
+                return {place.partition: answer.result().offset for place, answer in answers.items()}
+            except KafkaException as error:
+                if error.args[0].code() not in LEADER_TO_COME or time.monotonic() > patience:
+                    raise unreachable(error) from None
+            self._connection.forget_leaders()
+            time.sleep(ASK_AGAIN_SECONDS)
 
     def _at_time(self, spans: list[Span], moment_ms: int) -> dict[int, int]:
         """The first offset at or after a moment, for each partition."""
