@@ -72,3 +72,39 @@ def test_clauses_split_at_the_top_level_only():
 
 def test_time_compares_as_a_timestamp():
     assert verdict('timestamp(event.time) > timestamp("2020-01-01T00:00:00Z")', {}).passed
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ("event.payload.n == 1", "payload"),
+        ("has(event.action)", "action"),
+        ('event["body"].n == 1 || true', "body"),
+        ("event.data.l.exists(x, x == event.payload)", "payload"),
+        ("event.data.l.map(x, event.nothing)[0] == 1", "nothing"),
+    ],
+)
+def test_a_field_that_no_event_has_is_refused_before_any_event(source: str, field: str):
+    with pytest.raises(Invalid, match=f"an event has no field {field}; what was sent is event.data"):
+        conditions.compile(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'event.time > "2026" && event.id != event.fingerprint',
+        'event["type"] == "t"',
+        "event.data.payload.exists(event, event.payload == 1)",
+        "{'a': event.data.n}.a == 1",
+        "event.data[event.type] == 1",
+    ],
+)
+def test_what_an_event_may_have_is_not_refused(source: str):
+    assert conditions.compile(source)
+
+
+def test_an_expression_may_give_anything_and_a_condition_may_not():
+    source = "string(event.data.n)"
+    assert conditions.expression(source).value(conditions.activation(EVENT, {"n": 7})) == "7"
+    with pytest.raises(Invalid, match="the condition gives STRING, not true or false"):
+        conditions.compile(source)

@@ -164,6 +164,8 @@ def test_no_text_as_a_template_does_anything_but_fill_in_or_refuse(text: str) ->
         ("{{ evnt.data.x }}", "there is no evnt in templates; there are: event, run"),
         ("{{ event.x | shout }}", "no filter named shout"),
         ("{% if event.x %}", "statements"),
+        ("{{ event.payload.n }}", "an event has no field payload; what was sent is event.data"),
+        ("{{ run.uid }}", "run has no field uid; there are: id, revision, trigger"),
     ],
 )
 def test_what_fails_for_every_event_is_refused_before_any(template: str, problem: str) -> None:
@@ -171,6 +173,13 @@ def test_what_fails_for_every_event_is_refused_before_any(template: str, problem
         HttpAction(url="https://engine.test/runs", body={"deep": ["fine {{ run.id }}", template]})
     assert "deep[1]: " in str(caught.value)
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ event }}", "{{ event.received_at }}", "{{ event.data.a[0].b }}", "{{ run.revision }}"]
+)
+def test_what_some_event_can_fill_in_is_not_refused(template: str) -> None:
+    assert Templates().problem(template) is None
 
 
 @given(text=st.text(max_size=60))

@@ -78,6 +78,8 @@ def test_a_missing_field_is_the_triggers_error_alone() -> None:
 def test_an_order_is_the_value_of_its_expression() -> None:
     (verdict,) = verdicts(listener(policy={"order_by": "event.data.n"}))
     assert verdict.order_key == "1"
+    (verdict,) = verdicts(listener(policy={"order_by": "event.type + string(event.data.n)"}))
+    assert verdict.order_key == "push1"
     (verdict,) = verdicts(listener(policy={"order_by": "event.data.nothing"}))
     assert verdict.outcome == "error"
 

@@ -15,10 +15,14 @@ from typing import Any
 
 from minijinja import Environment, TemplateError
 
+from headgate.common.conditions import EVENT_FIELDS, no_such_field
 from headgate.common.errors import Poison
 
-NAMES = frozenset(["event", "run"])
-"""What a template can speak of."""
+NAMES = {
+    "event": EVENT_FIELDS | {"received_at"},
+    "run": frozenset(["id", "trigger", "revision"]),
+}
+"""What a template can speak of, and the fields that has."""
 MAX_OUTPUT = 256 * 1024
 """Characters that all templates of one action may produce together."""
 MAX_TEMPLATE = 4096
@@ -91,6 +95,19 @@ _BUILT_IN = frozenset(
 )
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+
+
+def _unknown(path: str) -> str | None:
+    """Why nothing ever stands at `event.data.x`, or None when something may."""
+    name, _, rest = path.partition(".")
+    field = rest.partition(".")[0]
+    if name not in NAMES:
+        return f"there is no {name} in templates; there are: {', '.join(sorted(NAMES))}"
+    if not field or field in NAMES[name]:
+        return None
+    if name == "event":
+        return no_such_field(field)
+    return f"{name} has no field {field}; there are: {', '.join(sorted(NAMES[name]))}"
 
 
 class TemplateRefused(Poison):
@@ -184,12 +201,10 @@ class Templates:
             return refused
         try:
             self._environment.add_template("template", template)
-            unknown = self._environment.undeclared_variables_in_str(template) - NAMES
+            asked = self._environment.undeclared_variables_in_str(template, nested=True)
         except TemplateError as error:
             return f"the template is not valid: {error.detail or error.kind}"
-        if unknown:
-            return f"there is no {sorted(unknown)[0]} in templates; there are: {', '.join(sorted(NAMES))}"
-        return None
+        return next((problem for path in sorted(asked) if (problem := _unknown(path))), None)
 
     def _string(self, template: str, context: Mapping[str, Any], where: str) -> Any:
         if "{{" not in template and "{%" not in template:

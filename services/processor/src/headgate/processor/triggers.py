@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from headgate.common.conditions import Condition
 from headgate.common.conditions import compile as compile_condition
+from headgate.common.conditions import expression as compile_expression
 from headgate.common.model import EventMatch, Stored, Trigger
 from headgate.common.model.kinds import EVENTS
 
@@ -46,7 +47,7 @@ class Listener:
             enabled=spec.enabled,
             window_millis=int(spec.dedupe.window.total_seconds() * 1000),
             condition=compile_condition(spec.when) if spec.when else None,
-            order_by=compile_condition(spec.policy.order_by) if spec.policy.order_by else None,
+            order_by=compile_expression(spec.policy.order_by) if spec.policy.order_by else None,
             sources=frozenset(
                 spec.source_name(index) for index, source in written if source.provider != EVENTS
             ),

@@ -14,6 +14,19 @@ from headgate.common.conditions.cel import (
     activation,
     compile,
     event_view,
+    expression,
 )
+from headgate.common.conditions.fields import EVENT_FIELDS, no_such_field
 
-__all__ = ["Activation", "Condition", "ConditionError", "Verdict", "activation", "compile", "event_view"]
+__all__ = [
+    "EVENT_FIELDS",
+    "Activation",
+    "Condition",
+    "ConditionError",
+    "Verdict",
+    "activation",
+    "compile",
+    "event_view",
+    "expression",
+    "no_such_field",
+]

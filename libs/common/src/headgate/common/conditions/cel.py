@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cel_expr_python import cel
 
-from headgate.common.conditions import clauses, quick, tree
+from headgate.common.conditions import clauses, fields, quick, tree
 from headgate.common.errors import HeadgateError, Invalid
 from headgate.common.headers import rfc3339
 
@@ -78,7 +78,8 @@ class _Expression:
 
     def __init__(self, source: str, quickly: bool) -> None:
         self._compiled = _ENV.compile(source)
-        self._step = _step(self._compiled) if quickly else None
+        self.tree = _tree(self._compiled)
+        self._step = _step(self.tree) if quickly else None
         self.kind: str = self._compiled.return_type().name()
 
     def quick(self, activation: Activation) -> Any:
@@ -109,7 +110,7 @@ class _Expression:
 
 
 class Condition:
-    """A compiled condition. `evaluate` is called for every event of the trigger's sources."""
+    """A compiled expression. `evaluate` is called for every event of the trigger's sources."""
 
     def __init__(self, source: str, quickly: bool = True) -> None:
         self.source = source
@@ -117,8 +118,9 @@ class Condition:
         try:
             self._expression = _Expression(source, quickly)
         except RuntimeError as problem:
-            raise Invalid(f"the condition is not valid CEL: {_plain(problem)}") from problem
+            raise Invalid(f"it is not valid CEL: {_plain(problem)}") from problem
         self.kind = self._expression.kind
+        self.tree = self._expression.tree
         self._parts: list[tuple[str, _Expression | None, _Expression | None]] | None = None
 
     def evaluate(self, activation: Activation) -> Verdict:
@@ -175,24 +177,38 @@ class Condition:
             return _short(clause), None, None
 
 
-@lru_cache(maxsize=4096)
 def compile(source: str) -> Condition:
     """Compile a condition, or say in the user's words why it cannot be one."""
-    if len(source.encode()) > MAX_SOURCE_BYTES:
-        raise Invalid(
-            f"the condition is longer than {MAX_SOURCE_BYTES} bytes; split it over several triggers"
-        )
-    if clauses.depth(source) > MAX_DEPTH:
-        raise Invalid(f"the condition nests deeper than {MAX_DEPTH} brackets")
-    condition = Condition(source)
+    condition = expression(source)
     if condition.kind not in _BOOLEAN:
         raise Invalid(f"the condition gives {condition.kind}, not true or false: compare it with something")
     return condition
 
 
-def _step(compiled: Any) -> quick.Step | None:
+@lru_cache(maxsize=4096)
+def expression(source: str) -> Condition:
+    """As `compile`, for what may give any value (`order_by`)."""
+    if len(source.encode()) > MAX_SOURCE_BYTES:
+        raise Invalid(f"it is longer than {MAX_SOURCE_BYTES} bytes; split it over several triggers")
+    if clauses.depth(source) > MAX_DEPTH:
+        raise Invalid(f"it nests deeper than {MAX_DEPTH} brackets")
+    compiled = Condition(source)
+    unknown = fields.unknown(compiled.tree) if compiled.tree else None
+    if unknown is not None:
+        raise Invalid(fields.no_such_field(unknown))
+    return compiled
+
+
+def _tree(compiled: Any) -> tree.Node | None:
     try:
-        return quick.step(tree.read(compiled.serialize()))
+        return tree.read(compiled.serialize())
+    except tree.Unsupported:
+        return None
+
+
+def _step(node: tree.Node | None) -> quick.Step | None:
+    try:
+        return quick.step(node) if node else None
     except tree.Unsupported:
         return None
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 _DOUBLE = struct.Struct("<d")
+_STEPS = frozenset({2, 4, 5, 6, 7})
+"""Of a loop's fields, those that are expressions; the others are its variables' names."""
 _CHECKED = b"type.googleapis.com/cel.expr.CheckedExpr"
 
 
@@ -47,7 +49,14 @@ class Items(NamedTuple):
     items: tuple[Node, ...]
 
 
-Node: TypeAlias = Literal | Name | Select | Call | Items
+class Loop(NamedTuple):
+    """`all`, `exists`, `map` and the like, as the steps they were unrolled into, and the names these bind."""
+
+    names: frozenset[str]
+    steps: tuple[Node, ...]
+
+
+Node: TypeAlias = Literal | Name | Select | Call | Items | Loop
 
 
 def read(serialized: bytes) -> Node:
@@ -74,6 +83,8 @@ def _node(data: bytes) -> Node:
             return _call(_bytes(value))
         if number == 7:
             return _items(_bytes(value))
+        if number == 9:
+            return _loop(_bytes(value))
         if number != 2:  # the node's id
             break
     raise Unsupported
@@ -101,6 +112,16 @@ def _items(data: bytes) -> Items:
             raise Unsupported
         items.append(_node(_bytes(value)))
     return Items(tuple(items))
+
+
+def _loop(data: bytes) -> Loop:
+    names, steps = [], []
+    for number, value in _fields(data):
+        if number in _STEPS:
+            steps.append(_node(_bytes(value)))
+        else:
+            names.append(_text(value))
+    return Loop(frozenset(names), tuple(steps))
 
 
 def _constant(data: bytes) -> bool | int | float | str | None:

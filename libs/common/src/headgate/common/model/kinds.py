@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from headgate.common.conditions import Condition
 from headgate.common.conditions import compile as compile_condition
+from headgate.common.conditions import expression as compile_expression
 from headgate.common.errors import Invalid
 from headgate.common.model.actions import Action
 from headgate.common.model.durations import Duration, parse_duration
@@ -27,6 +30,16 @@ Name = Annotated[
 
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def _compiled_by(compiler: Callable[[str], Condition], source: str | None) -> str | None:
+    """The source, once it is known to be one."""
+    if source:
+        try:
+            compiler(source)
+        except Invalid as problem:
+            raise ValueError(str(problem)) from problem
+    return source
 
 
 class Metadata(_Spec):
@@ -172,6 +185,11 @@ class Policy(_Spec):
     ] = None
     retry: Annotated[Retry, Field(description="When the engine does not answer as it should.")] = Retry()
 
+    @field_validator("order_by")
+    @classmethod
+    def _compiles(cls, order_by: str | None) -> str | None:
+        return _compiled_by(compile_expression, order_by)
+
 
 class Source(SourceSpec):
     """A source declared on its own."""
@@ -219,16 +237,10 @@ class Trigger(_Spec):
     def name(self) -> str:
         return self.metadata.name
 
-    @field_validator("when", "policy")
+    @field_validator("when")
     @classmethod
-    def _compiles(cls, value: Any) -> Any:
-        source = value.order_by if isinstance(value, Policy) else value
-        if isinstance(value, str) and source:
-            try:
-                compile_condition(source)
-            except Invalid as problem:
-                raise ValueError(str(problem)) from problem
-        return value
+    def _compiles(cls, when: str | None) -> str | None:
+        return _compiled_by(compile_condition, when)
 
     def source_name(self, index: int) -> str:
         """The name of the source at this place: its own, or derived from the trigger's."""

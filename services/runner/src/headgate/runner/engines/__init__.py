@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from headgate.common.errors import Misconfigured
 from headgate.common.model import Action
 from headgate.common.producer import Producer
+from headgate.common.templates import values
 from headgate.common.topics import Topics
 from headgate.runner.settings import RunnerSettings
 
@@ -31,8 +32,14 @@ class Run:
     action: Any
     """The engine's own part of the trigger's action: HttpAction, LocalAction, ..."""
     event: Mapping[str, Any]
-    """id, fingerprint, source, provider, type, subject, time, data (parsed), attributes."""
+    """What conditions see of it, and when it was received."""
     traceparent: str
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What its templates speak of."""
+        run = {"id": self.run_id, "trigger": self.trigger, "revision": self.trigger_revision}
+        return {"event": values(dict(self.event)), "run": values(run)}
 
 
 @dataclass(frozen=True)

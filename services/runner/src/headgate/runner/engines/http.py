@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import aiohttp
 
 from headgate.common.errors import Misconfigured
 from headgate.common.model import HttpAction
 from headgate.common.secrets import SecretRef
-from headgate.common.templates import TemplateRefused, Templates, values
+from headgate.common.templates import TemplateRefused, Templates
 from headgate.runner.dial import Denied, connector
 from headgate.runner.engines import Exists, Means, Outcome, Refused, Retry, Run, Started, excerpt
 from headgate.runner.retry import retry_after
@@ -86,7 +85,7 @@ class Engine:
     def _headers(self, run: Run, action: HttpAction) -> tuple[dict[str, str], tuple[str, ...]]:
         headers: dict[str, str] = {"Content-Type": "application/json"}
         secrets = []
-        context = _context(run)
+        context = run.context
         for name, value in action.headers.items():
             if name.lower() in _OURS:
                 raise TemplateRefused(f"headers.{name} is set by Headgate and cannot be given")
@@ -106,14 +105,7 @@ class Engine:
     def _body(self, run: Run, action: HttpAction) -> bytes:
         if action.body is None:
             return json.dumps(run.event).encode()
-        return json.dumps(self._templates.fill(action.body, _context(run), "body")).encode()
-
-
-def _context(run: Run) -> dict[str, Any]:
-    return {
-        "event": values(dict(run.event)),
-        "run": values({"id": run.run_id, "trigger": run.trigger, "revision": run.trigger_revision}),
-    }
+        return json.dumps(self._templates.fill(action.body, run.context, "body")).encode()
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:

@@ -14,7 +14,7 @@ import structlog
 
 from headgate.common.errors import Unreachable
 from headgate.common.model import LocalAction
-from headgate.common.templates import TemplateRefused, Templates, values
+from headgate.common.templates import TemplateRefused, Templates
 from headgate.runner.engines import Exists, Means, Outcome, Refused, Retry, Run, Started
 from headgate.runner.runlog import RunLog
 
@@ -36,12 +36,8 @@ class Engine:
 
     async def start(self, run: Run) -> Outcome:
         action: LocalAction = run.action
-        context = {
-            "event": values(dict(run.event)),
-            "run": values({"id": run.run_id, "trigger": run.trigger}),
-        }
         try:
-            note = self._templates.fill(action.note, context, "note")
+            note = self._templates.fill(action.note, run.context, "note")
         except TemplateRefused as problem:
             return Refused(
                 str(problem), problem.code, "correct the template, apply, then: headgate dlq replay"
