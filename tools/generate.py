@@ -20,8 +20,10 @@ from pydantic import BaseModel
 from headgate.common import catalogue
 from headgate.common.model import Source, Trigger
 from headgate.common.model.durations import format_duration
+from headgate.common.model.jsonschema import json_schema
 from headgate.common.settings import ServiceSettings
 from headgate.common.topics import Topics
+from tools.document_page import sections
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICES = ("ingest_webhook", "poller", "cron", "processor", "runner")
@@ -33,12 +35,13 @@ def files() -> Iterator[tuple[Path, str]]:
     for kind in (Trigger, Source):
         name = kind.__name__.lower()
         comment = f"{BY} libs/common/src/headgate/common/model/kinds.py"
-        yield ROOT / f"schemas/json/{name}.schema.json", _json(comment, kind.model_json_schema(by_alias=True))
+        yield ROOT / f"schemas/json/{name}.schema.json", _json(comment, json_schema(kind))
+        yield ROOT / f"docs/reference/{name}.md", _document_page(kind)
     for provider in catalogue.providers().values():
         comment = f"{BY} {provider.module}"
         yield (
             ROOT / f"schemas/json/providers/{provider.name}.schema.json",
-            _json(comment, provider.config.model_json_schema()),
+            _json(comment, json_schema(provider.config)),
         )
         yield ROOT / f"docs/reference/providers/{provider.name}.md", _provider_page(provider)
     yield ROOT / "docs/reference/topics.md", _topics_page()
@@ -50,9 +53,22 @@ def _json(comment: str, schema: dict[str, Any]) -> str:
     return json.dumps({"$comment": comment, **schema}, indent=2) + "\n"
 
 
+def _document_page(kind: type[BaseModel]) -> str:
+    name = kind.__name__
+    lines = [
+        f"<!-- {BY} libs/common/src/headgate/common/model/kinds.py -->",
+        f"# {name}",
+        "",
+        f"{kind.__doc__} Checked by `headgate apply --dry-run -f FILE`, and by any editor that reads "
+        f"[JSON Schema](../../schemas/json/{name.lower()}.schema.json).",
+        "How to write one, with examples: [write a trigger](../how-to/write-a-trigger.md).",
+        "",
+        *sections(kind),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _provider_page(provider: catalogue.Provider) -> str:
-    schema = provider.config.model_json_schema()
-    required = set(schema.get("required", ()))
     lines = [
         f"<!-- {BY} {provider.module} -->",
         f"# Provider `{provider.name}`",
@@ -61,15 +77,8 @@ def _provider_page(provider: catalogue.Provider) -> str:
         "",
         f"Shape: {provider.shape}. Served by: {provider.service}.",
         "",
-        "| setting | needed | default | meaning |",
-        "|---|---|---|---|",
+        *sections(provider.config),
     ]
-    for name, field in schema.get("properties", {}).items():
-        default = (
-            "" if name in required or field.get("default") is None else f"`{json.dumps(field['default'])}`"
-        )
-        meaning = str(field.get("description", "")).replace("|", "\\|").replace("\n", " ")
-        lines.append(f"| `{name}` | {'yes' if name in required else 'no'} | {default} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from headgate.common.model.jsonschema import json_schema
+
 from .documents import Document
 from .problems import Path, Problem, did_you_mean
 
@@ -20,7 +22,7 @@ def problems_of(
     error: ValidationError, model: type[BaseModel], document: Document, prefix: Path = ()
 ) -> list[Problem]:
     """One problem for each thing pydantic refused; `prefix` is where the model's data stands in the document."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = json_schema(model)
     data = _at(document.data, prefix)
     found: dict[tuple[Path, str], Problem] = {}
     details = error.errors(include_url=False)
