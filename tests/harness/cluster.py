@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from headgate.common.embedded.kafka import Kafka
@@ -17,12 +18,17 @@ PORTS = int(os.environ.get("CHAOS_PORTS", "27000"))
 class Cluster:
     """`brokers` Kafka nodes and one registry, on loopback."""
 
-    def __init__(self, home: Path, brokers: int = 1, ports: int = PORTS) -> None:
+    def __init__(
+        self, home: Path, brokers: int = 1, ports: int = PORTS, more: Mapping[str, str] | None = None
+    ) -> None:
+        """`more` are settings of each broker."""
         self.home = home
         self.ports = ports
         clients = [ports + n for n in range(brokers)]
         controllers = [ports + 10 + n for n in range(brokers)]
-        self.kafka = Kafka(home / "kafka", brokers=brokers, ports=clients, controller_ports=controllers)
+        self.kafka = Kafka(
+            home / "kafka", brokers=brokers, ports=clients, controller_ports=controllers, more=more
+        )
         self.registry = SchemaRegistry(home / "registry", port=ports + 20)
 
     @property

@@ -119,7 +119,7 @@ class Pipeline:
         )
         problems = [finding for finding in TopicAdmin(kafka).apply(self.topics) if finding.is_problem]
         assert not problems, problems
-        registry = Registry(RegistrySettings(url=self.cluster.registry.url))
+        registry = Registry(RegistrySettings(url=self.cluster.registry.url, timeout_seconds=30))
         self.raw_schema_id = registry.install(self.topics)[self.topics.raw]
         registry.close()
 

@@ -114,7 +114,8 @@ class Connection:
         except KafkaException as error:
             raise Unreachable(
                 f"something listens at {bootstrap} but gives no Kafka answer within {ANSWER_SECONDS:.0f} s "
-                f"({error.args[0].str()}). Check the port, and HEADGATE_KAFKA__SECURITY_PROTOCOL if it wants TLS or SASL."
+                f"({error.args[0].str()}). Check the port; if it wants TLS or a password, HEADGATE_KAFKA__SECURITY_PROTOCOL "
+                "and the settings beside it (SASL_..., SSL_...)."
             ) from None
 
     def partitions(self, topic: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -68,12 +68,14 @@ def properties(node: Node, nodes: Sequence[Node], data: Path) -> dict[str, str]:
 class Broker:
     """One node as a process that can be stopped, killed, paused by signals and started again."""
 
-    def __init__(self, node: Node, nodes: Sequence[Node], directory: Path, *, full_speed: bool) -> None:
+    def __init__(
+        self, node: Node, nodes: Sequence[Node], directory: Path, more: Mapping[str, str], *, full_speed: bool
+    ) -> None:
         self.node = node
         self._directory = directory / f"broker-{node.number}"
         self._data = self._directory / "data"
         self._config = self._directory / "server.properties"
-        self._properties = properties(node, nodes, self._data)
+        self._properties = {**properties(node, nodes, self._data), **more}
         flags = FULL_SPEED if full_speed else FAST_START
         self._java = [java(), HEAP, *flags, *_LOGGING, "-cp", ":".join(map(str, ensure().kafka_jars))]
         name = "kafka" if len(nodes) == 1 else f"kafka-{node.number}"
@@ -112,8 +114,10 @@ class Kafka:
         ports: Sequence[int] = (),
         controller_ports: Sequence[int] = (),
         full_speed: bool = False,
+        more: Mapping[str, str] | None = None,
     ) -> None:
-        """Ports not given are chosen among free ones. `full_speed` for benchmarks: slower to start."""
+        """Ports not given are chosen among free ones. `full_speed` for benchmarks: slower to start. `more` are
+        settings of each broker that beat ours."""
         self.directory = directory
         found = free(2 * brokers)
         clients = list(ports) or found[:brokers]
@@ -124,7 +128,7 @@ class Kafka:
             Node(number, port, controller)
             for number, (port, controller) in enumerate(zip(clients, controllers, strict=True), start=1)
         ]
-        self.brokers = [Broker(node, nodes, directory, full_speed=full_speed) for node in nodes]
+        self.brokers = [Broker(node, nodes, directory, more or {}, full_speed=full_speed) for node in nodes]
 
     @property
     def bootstrap(self) -> str:
