@@ -20,7 +20,8 @@ from headgate.common.settings import KafkaSettings
 from headgate.common.topics import Topics
 from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
 from headgate.processor.batching.transport import MAX_SMALL_AHEAD, BatchConsumerThread, register
-from headgate.processor.store import FingerprintStore, Storage
+from headgate.processor.cluster import Cluster
+from headgate.processor.store import Storage
 from headgate.processor.worker import fingerprint_table
 
 pytestmark = [
@@ -106,6 +107,31 @@ class World:
             return await self.committed() == offset
 
         await self.until(f"offset {offset} is committed", there)
+
+
+class Table:
+    """A fingerprint table with entries in its changelog, recovered as the processor recovers its own."""
+
+    def __init__(self, world: World, entries: int) -> None:
+        self.entries = entries
+        self._topics, self._bootstrap = Topics(prefix=world.name, partitions=1), world.bootstrap
+        changelog = self._topics.fingerprints_changelog
+        world.admin.create_topics([NewTopic(changelog, 1, 1)])[changelog].result(20)
+        producer = Producer({"bootstrap.servers": world.bootstrap})
+        for number in range(entries):
+            producer.produce(changelog, b"value", str(number).encode())
+        assert producer.flush(30) == 0
+
+    def add(self, app: Any) -> None:
+        storage = Storage(
+            directory=None, incarnation="x", end_offsets=lambda _: {0: self.entries}, crash=pytest.fail
+        )
+        self._data = fingerprint_table(app, self._topics, storage)
+        app.barrier = Cluster(KafkaSettings(bootstrap=self._bootstrap)).barrier
+
+    @property
+    def size(self) -> int:
+        return self._data.size()
 
 
 @pytest.fixture
@@ -250,13 +276,7 @@ async def test_a_question_that_waited_for_a_rebalance_takes_nothing_of_a_changel
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its records would belong to a generation that is gone, and recovery would wait for them for ever."""
-    topics, count = Topics(prefix=world.name, partitions=1), 25
-    changelog = topics.fingerprints_changelog
-    world.admin.create_topics([NewTopic(changelog, 1, 1)])[changelog].result(20)
-    producer = Producer({"bootstrap.servers": world.bootstrap})
-    for number in range(count):
-        producer.produce(changelog, b"value", str(number).encode())
-    assert producer.flush(30) == 0
+    table = Table(world, entries=25)
 
     asked: list[asyncio.Event] = []
     answers: list[Any] = []
@@ -272,18 +292,11 @@ async def test_a_question_that_waited_for_a_rebalance_takes_nothing_of_a_changel
         return answers[-1]
 
     monkeypatch.setattr(BatchConsumerThread, "_fetch", late)
-    tables: list[FingerprintStore] = []
-
-    def table(app: faust.App) -> None:
-        storage = Storage(
-            directory=None, incarnation="x", end_offsets=lambda _: {0: count}, crash=pytest.fail
-        )
-        tables.append(fingerprint_table(app, topics, storage))
 
     async def work(batch: Batch[Any]) -> None:
         batch.finish()
 
-    starting = asyncio.create_task(world.start(work, table))
+    starting = asyncio.create_task(world.start(work, table.add))
     await world.until("recovery asks", lambda: asked)
     (app,) = world.apps
     consumer: Any = app.consumer
@@ -302,8 +315,30 @@ async def test_a_question_that_waited_for_a_rebalance_takes_nothing_of_a_changel
     )
     in_thread(asked[0].set)
     await world.until("an answer was given", lambda: answers)
-    await world.until("the table is whole", lambda: not app.in_recovery and tables[0].size() == count, 30)
+    await world.until("the table is whole", lambda: not app.in_recovery and table.size == table.entries, 30)
     await starting
+
+
+async def test_recovery_reads_past_the_old_end_that_a_broker_tells_when_it_wakes_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was paused still takes itself for the leader, and knows nothing of what others stored."""
+    table = Table(world, entries=25)
+
+    async def old_ends(thread: Any, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, 0)
+
+    monkeypatch.setattr(AIOKafkaConsumerThread, "_highwaters", old_ends)
+    at_work: list[int] = []
+
+    async def work(batch: Batch[Any]) -> None:
+        at_work.append(table.size)
+        batch.finish()
+
+    world.publish(0, 1)
+    await world.start(work, table.add)
+    await world.until_committed(1)
+    assert at_work == [table.entries]
 
 
 async def test_what_the_outbox_flushed_is_stored_and_what_cannot_be_stored_is_told(world: World) -> None:

@@ -82,7 +82,7 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
         health.ok("triggers")
         slot = slots.take(settings.state_dir / "processor" / settings.kafka.prefix)
         catalogue = Catalogue(view, int(own.dedupe_ttl.total_seconds() * 1000))
-        app = worker.new_app(settings, slot.directory / "faust")
+        app = worker.new_app(settings, slot.directory / "faust", cluster)
         table: FingerprintStore | PlainTable
         outbox: Outbox | PlainOutlet
         if own.driver == "batch":

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headgate.common.errors import Unreachable
 from headgate.common.settings import KafkaSettings
 
 _TIMEOUT_SECONDS = 10.0
+_BARRIER_SECONDS = 60.0
+_BARRIER = b"\x00barrier"
+"""Key of a record that only has to be stored. It has no value, and is no fingerprint."""
 
 
 class Cluster:
@@ -37,6 +49,34 @@ class Cluster:
     def starts(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset that is still there."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def barrier(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """As `ends`, behind a record of our own in each partition, which all in-sync replicas have.
+
+        A broker that was paused takes itself for the leader when it wakes up, and tells an end that others have
+        long written past. But it can store nothing: where our record stands, no earlier one is missing.
+        """
+        found: dict[tuple[str, int], int] = {}
+        failed: list[str] = []
+
+        def stored(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error.str())
+            else:
+                found[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
+
+        wanted = list(partitions)
+        for topic, number in wanted:
+            self._producer.produce(topic, key=_BARRIER, partition=number, on_delivery=stored)
+        self._producer.flush(_BARRIER_SECONDS)
+        if failed or len(found) < len(wanted):
+            raise Unreachable(f"Kafka stores nothing in {wanted[0][0]}: {(failed or ['no answer'])[0]}")
+        return found
+
+    @cached_property
+    def _producer(self) -> Producer:
+        limits = {"linger.ms": 0, "message.timeout.ms": int(_BARRIER_SECONDS * 1000) - 1000}
+        return Producer({**self._config, **limits, "acks": "all", "enable.idempotence": True})
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The next offset to read; partitions without a commit are left out.

@@ -14,6 +14,7 @@ from headgate.common.topics import Topics
 from headgate.processor import batching, plain, store
 from headgate.processor.batching import transport
 from headgate.processor.batching.salvage import Salvage, salvager
+from headgate.processor.batching.transport import Barrier
 from headgate.processor.cluster import Cluster
 from headgate.processor.settings import Settings
 from headgate.processor.stage import GivenUp, Stage
@@ -29,9 +30,10 @@ class ProcessorApp(faust.App):
     """Faust's app with what the batch transport asks of it."""
 
     salvage: Salvage
+    barrier: Barrier
 
 
-def new_app(settings: Settings, data: Path) -> ProcessorApp:
+def new_app(settings: Settings, data: Path, cluster: Cluster) -> ProcessorApp:
     """Faust with its topics, its web server and its own idea of topics' creation switched off."""
     topics, own = settings.kafka.topics(), settings.processor
     scheme = batching.SCHEME if own.driver == "batch" else plain.SCHEME
@@ -62,6 +64,7 @@ def new_app(settings: Settings, data: Path) -> ProcessorApp:
         stream_recovery_delay=0.0,
     )
     app.salvage = salvager(settings.kafka)
+    app.barrier = cluster.barrier
     return app
 
 

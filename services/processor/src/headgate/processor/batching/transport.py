@@ -8,7 +8,7 @@ version is pinned, and tests/test_batching_contract.py holds the real Faust to w
 * when partitions go, batches at work are waited for, their offsets committed, and the rest forgotten;
 * what is dropped between fetch and agent is read again;
 * one record that aiokafka cannot read does not stop its partition;
-* a changelog is handed to Faust's recovery in batches too.
+* a changelog is handed to Faust's recovery in batches too, and up to a record that was written for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from faust import Event
@@ -40,6 +40,8 @@ _REFETCH_SECONDS = 0.005
 
 Records = Sequence[Any]
 """aiokafka's ConsumerRecord objects of one partition, in order."""
+Barrier = Callable[[Iterable[tuple[str, int]]], Mapping[tuple[str, int], int]]
+"""Writes a record to each partition and tells the offsets behind them. Blocking."""
 
 
 class Fetched(dict[Any, Records]):
@@ -87,6 +89,8 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             broken = _broken_fetch(consumer._fetcher)
             if salvage is None or broken is None or self.app.in_recovery:
                 raise
+            if not asked_by._positioned:
+                return {}  # what was fetched is forgotten when positions are set, and fetched again
             tp, unreadable = broken
             read = self.consumer._read_offset
             first = read[tp]
@@ -207,6 +211,15 @@ class BatchConsumer(driver.Consumer):
             if self.app.topics.acks_enabled_for(tp.topic)
         }
         await cast(BatchConsumerThread, self._thread).settle(expected, epoch)
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        """Where changelogs end: what recovery has read before anything is decided. Not by asking alone: a broker
+        that was paused tells an old end when it wakes up."""
+        barrier: Barrier | None = getattr(self.app, "barrier", None)
+        if barrier is None or not partitions:
+            return await super().highwaters(*partitions)
+        ends = await asyncio.to_thread(barrier, [(tp.topic, tp.partition) for tp in partitions])
+        return {TP(topic, number): end for (topic, number), end in ends.items()}
 
     # -- from fetch to agent ----------------------------------------------------------------------------
 
