@@ -27,6 +27,8 @@ BATCH = 100
 POLL_SECONDS = 0.05
 """How long a wish may have to wait while no record arrives; records themselves end the wait at once."""
 COMMIT_SECONDS = 0.2
+OVERDUE_SECONDS = 30.0
+"""After so long without an answer to a commit the next one goes all the same."""
 REVOKE_SECONDS = 5.0
 """How long a rebalance waits for engine calls; less than the session timeout."""
 
@@ -83,6 +85,9 @@ class Intake:
         """(pause | resume | commit, partition, offset), in the order the loop had them."""
         self._marks: dict[int, int] = {}
         self._committed_at = 0.0
+        self._committing = False
+        """Whether an answer to a commit is still to come. A second one could overtake the first, which librdkafka
+        may repeat: the group's offset would go back."""
         self._room = threading.Semaphore(2)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-intake", daemon=True)
@@ -158,7 +163,8 @@ class Intake:
             call = self._consumer.pause if what == "pause" else self._consumer.resume
             with contextlib.suppress(KafkaException):  # not ours any more
                 call([TopicPartition(self._topic, partition)])
-        if self._marks and self.beat_at - self._committed_at >= COMMIT_SECONDS:
+        pause = OVERDUE_SECONDS if self._committing else COMMIT_SECONDS
+        if self._marks and self.beat_at - self._committed_at >= pause:
             self._committed_at = self.beat_at
             self._commit(wait=False)
 
@@ -172,6 +178,7 @@ class Intake:
                 self._consumer.commit(offsets=offsets, asynchronous=False)
             else:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
+                self._committing = True
         except KafkaException as problem:
             log.warning("A commit failed; a few records may be read again.", error=problem.args[0].str())
 
@@ -215,6 +222,7 @@ class Intake:
             log.warning("Kafka complains.", error=error.str())
 
     def _on_commit(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
+        self._committing = False
         if error is not None and error.code() != KafkaError._NO_OFFSET:
             log.warning("A commit was refused and is tried again.", error=error.str())
             self._tell(self._refused)
