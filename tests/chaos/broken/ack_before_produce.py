@@ -6,17 +6,18 @@ from typing import Any
 
 from headgate.common.producer import Producer
 
-_send = Producer.send
+_hand_over = Producer.hand_over
 
 
-def promise_at_once(self: Producer, topic: str, **record: Any) -> "asyncio.Future[Any]":
-    """The real send goes on behind; nobody waits for it."""
-    stored = _send(self, topic, **record)
-    stored.add_done_callback(lambda done: done.exception())
-    promised: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    promised.set_result(None)
-    return promised
+def nobody_waits(*_: Any) -> None:
+    """The real answer comes to no one."""
 
 
-Producer.send = promise_at_once  # type: ignore[method-assign]
+def promise_at_once(self: Producer, topic: str, key: Any, value: Any, headers: Any, told: Any) -> None:
+    """The record is really handed over, behind the promise."""
+    _hand_over(self, topic, key, value, headers, nobody_waits)
+    asyncio.get_running_loop().call_soon(told, None, None)
+
+
+Producer.hand_over = promise_at_once  # type: ignore[method-assign, assignment]
 runpy.run_module("headgate.ingest_webhook", run_name="__main__")
