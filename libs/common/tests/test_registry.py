@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from structlog.testing import capture_logs
 
 from headgate.common.errors import Unreachable
 from headgate.common.registry import Codec, Registry, UnknownSchema
@@ -58,3 +59,16 @@ def test_a_registry_in_trouble_is_waited_for_and_an_unknown_id_is_not_asked_for_
             with pytest.raises(UnknownSchema):
                 registry.schema(5)
     assert len(httpserver.log) == 2
+
+
+def test_a_cache_that_cannot_be_kept_is_said_once_and_stops_nothing(httpserver: HTTPServer, tmp_path: Path):
+    for number in (5, 6):
+        answer = {"schema": '{"type": "record", "name": "R", "fields": []}'}
+        httpserver.expect_request(f"/schemas/ids/{number}").respond_with_json(answer)
+    no_folder = tmp_path / "file"
+    no_folder.touch()
+    settings = RegistrySettings(url=httpserver.url_for(""))
+    with capture_logs() as said, Registry(settings, no_folder / "schemas.json") as registry:
+        registry.schema(5)
+        registry.schema(6)
+    assert [line["log_level"] for line in said] == ["warning"]

@@ -52,6 +52,7 @@ class Registry:
             headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
         )
         self._cache_file = cache_file
+        self._cache_problem_told = False
         self._texts: dict[int, str] = {}
         self._subjects: dict[str, int] = {}
         self._parsed: dict[int, avro.Schema] = {}
@@ -191,9 +192,12 @@ class Registry:
                 json.dump(everything, out)
             os.replace(name, self._cache_file)
         except OSError as problem:
-            log.warning(
-                "Could not keep the schema cache; a registry outage would now be felt.", error=str(problem)
-            )
+            if not self._cache_problem_told:
+                self._cache_problem_told = True
+                log.warning(
+                    "Could not keep the schema cache; a registry outage would be felt at the next start.",
+                    error=str(problem),
+                )
 
 
 class Codec:
