@@ -8,6 +8,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.chaos.catalogue import scenarios
@@ -20,6 +22,7 @@ from tests.harness.cluster import PORTS, Cluster
 REPORTS = Path("chaos-reports")
 SHORT = ("F2", "F1", "F15", "F21")
 SHORT_SEEDS = 1
+SHORT_CONTROLS = ("mark-before-send", "ack-before-produce")
 
 
 def arguments() -> argparse.Namespace:
@@ -28,12 +31,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds from there")
     parser.add_argument("--events", type=int, help="events of a round; default: the scenario's own")
-    parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} with one seed: for CI")
+    parser.add_argument(
+        "--short", action="store_true", help="for CI: a few scenarios with one seed, and two controls"
+    )
     parser.add_argument(
         "--controls", nargs="?", const="all", help="known-bad modes instead (all, or names): each must go red"
     )
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     return parser.parse_args()
+
+
+def wanted(given: argparse.Namespace, known: list[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of the scenarios, and those of the controls."""
+    if given.short:
+        return SHORT, SHORT_CONTROLS
+    if given.controls:
+        return [], list(CONTROLS) if given.controls == "all" else given.controls.split(",")
+    return known if given.scenario == "all" else given.scenario.upper().split(","), []
 
 
 class Suite:
@@ -120,7 +134,8 @@ async def judge_controls(suite: Suite, controls: dict[str, Control], first_seed:
         before = len(suite.results)
         print(f"control {name}: must go red", flush=True)
         seeds = range(first_seed, first_seed + control.runs)
-        await suite.run(control.scenario, seeds, control.events, until_red=True)
+        broken = replace(control.scenario, name=name)
+        await suite.run(broken, seeds, control.events, until_red=True)
         found = {kind for one in suite.results[before:] for kind in one.findings}
         seen = bool(found & control.wanted)
         all_seen &= seen
@@ -131,32 +146,31 @@ async def judge_controls(suite: Suite, controls: dict[str, Control], first_seed:
 async def main() -> int:
     given = arguments()
     known = scenarios()
-    names = SHORT if given.short else known if given.scenario == "all" else given.scenario.upper().split(",")
-    unknown = [name for name in names if name not in known]
-    if unknown and not given.controls:
-        print(f"no scenario {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+    names, modes = wanted(given, list(known))
+    unknown = [name for name in (*names, *modes) if name not in known and name not in CONTROLS]
+    if unknown:
+        print(f"no {', '.join(unknown)}; there are: {', '.join((*known, *CONTROLS))}", file=sys.stderr)
         return 2
     home = Path(tempfile.mkdtemp(prefix="headgate-chaos-"))
     stamp = time.strftime("%Y%m%d-%H%M%S")
     suite = Suite(home, REPORTS / stamp)
     began = time.monotonic()
     try:
-        if given.controls:
-            modes = list(CONTROLS) if given.controls == "all" else given.controls.split(",")
-            good = await judge_controls(suite, {mode: CONTROLS[mode] for mode in modes}, given.seed)
-        else:
-            seeds = range(given.seed, given.seed + (SHORT_SEEDS if given.short else given.seeds))
-            for name in names:
-                await suite.run(known[name], seeds, given.events)
-            good = all(one.good or one.skipped for one in suite.results)
+        seeds = range(given.seed, given.seed + (SHORT_SEEDS if given.short else given.seeds))
+        for name in names:
+            await suite.run(known[name], seeds, given.events)
+        good = all(one.good or one.skipped for one in suite.results)
+        good &= await judge_controls(suite, {mode: CONTROLS[mode] for mode in modes}, given.seed)
     finally:
         suite.down()
         if not given.keep:
             shutil.rmtree(home, ignore_errors=True)
-    if suite.results:
-        show(suite.results)
+    rounds = [one for one in suite.results if one.scenario in known]
+    controls = [one for one in suite.results if one.scenario in CONTROLS]
+    show(rounds, "chaos")
+    show(controls, "known-bad modes: each must be red")
     report = REPORTS / f"{stamp}.json"
-    write(report, suite.results, controls=given.controls, seconds=round(time.monotonic() - began))
+    write(report, rounds, controls, round(time.monotonic() - began))
     print(f"{'good' if good else 'RED'}; report: {report}")
     return 0 if good else 1
 

@@ -121,15 +121,20 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def write(path: Path, results: Sequence[Result], **about: Any) -> None:
+def write(path: Path, results: Sequence[Result], controls: Sequence[Result], seconds: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     totals = {
         name: sum(getattr(one, name) for one in results) for name in ("events", "accepted", "runs", "kills")
     }
     broken = {name: sum(one.count(name) for one in results) for name in ("lost", "doubled", "phantom")}
     bound = {"upper_bound_95": 3 / totals["accepted"] if totals["accepted"] else None}
-    rows = [asdict(one) for one in results]
-    document = {"commit": commit(), **about, "totals": totals | broken | bound, "rounds": rows}
+    document = {
+        "commit": commit(),
+        "seconds": seconds,
+        "totals": totals | broken | bound,
+        "rounds": [asdict(one) for one in results],
+        "controls": [asdict(one) for one in controls],
+    }
     path.write_text(json.dumps(document, indent=1, default=str))
 
 
@@ -156,9 +161,9 @@ COLUMNS = [
 ]
 
 
-def table(results: Sequence[Result]) -> Table:
+def table(results: Sequence[Result], title: str) -> Table:
     """One line for each scenario, all its seeds together."""
-    shown = Table(*COLUMNS, title="chaos")
+    shown = Table(*COLUMNS, title=title)
     for name in dict.fromkeys(one.scenario for one in results):
         some = [one for one in results if one.scenario == name]
         if some[0].skipped:
@@ -186,11 +191,13 @@ def table(results: Sequence[Result]) -> Table:
 _SUMS = ("events", "accepted", "runs", "filtered", "duplicates", "dead")
 
 
-def show(results: Sequence[Result]) -> None:
+def show(results: Sequence[Result], title: str) -> None:
+    if not results:
+        return
     console = Console(width=200)
-    console.print(table(results))
+    console.print(table(results, title))
     accepted = sum(one.accepted for one in results)
-    if accepted:
+    if accepted and all(one.good for one in results):
         console.print(
             f"accepted {accepted}; where nothing was found, at most {3 / accepted:.1e} of events (95 %)"
         )
