@@ -30,6 +30,22 @@ def test_different_keys_give_different_fingerprints(one: str, other: str):
     assert same == (one == other)
 
 
+_WORDS = st.text("ab:%/3A2", min_size=1, max_size=12)
+
+
+@given(st.tuples(_WORDS, _WORDS), st.tuples(_WORDS, _WORDS))
+def test_two_cloud_events_are_one_only_with_the_same_source_and_id(
+    one: tuple[str, str], other: tuple[str, str]
+):
+    same = fingerprints.of_cloud_event(*one) == fingerprints.of_cloud_event(*other)
+    assert same == (one == other)
+
+
+def test_a_colon_in_a_cloud_events_source_or_id_moves_nothing_between_them():
+    assert fingerprints.of_cloud_event("urn:shop", "7:x") != fingerprints.of_cloud_event("urn:shop:7", "x")
+    assert fingerprints.of_cloud_event("/shop", "a1") == "events//shop:a1"
+
+
 def test_run_ids_never_change():
     """Written down once: an engine may have remembered these for months."""
     uid = fingerprints.uid("headgate", "Trigger", "page-triage")

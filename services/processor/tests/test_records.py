@@ -126,6 +126,7 @@ def test_a_rekeyed_record_keeps_the_id_of_where_it_first_stood() -> None:
         (b"{}", [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"s")]),
         (b"{}", [("ce_specversion", b"1.0"), ("ce_id", b"\xff"), ("ce_source", b"s"), ("ce_type", b"t")]),
         (b"{}", [("content-type", b"\xff")]),
+        (b"{}", [("headgate-fingerprint", b"x" * 1001)]),
     ],
 )
 def test_poison_is_named(value: bytes | None, headers: list[tuple[str, bytes]]) -> None:

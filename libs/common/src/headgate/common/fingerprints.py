@@ -9,6 +9,8 @@ import re
 import uuid
 import zlib
 
+from headgate.common.model.kinds import EVENTS
+
 _NAMESPACE = uuid.UUID("6f8b1f6e-7a44-5f0b-9b1c-2d1b6c1e5a10")
 _PLAIN = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -23,6 +25,17 @@ def fingerprint(provider: str, scope: str, key: str) -> str:
     if not _PLAIN.fullmatch(key):
         key = "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{family}/{scope}:{key}"
+
+
+def of_cloud_event(source: str, id: str) -> str:
+    """Both are their producer's own words and may hold colons; without, the last one splits them again:
+    `a:b` and `c` are not `a` and `b:c`."""
+    return fingerprint(EVENTS, source, id.replace("%", "%25").replace(":", "%3A"))
+
+
+def of_plain_json(value: bytes) -> str:
+    """JSON that says nothing about itself: its content is its identity."""
+    return f"{EVENTS}/json:{hashlib.sha256(value).hexdigest()}"
 
 
 def of_bytes(value: bytes) -> str:

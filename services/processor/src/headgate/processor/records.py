@@ -6,7 +6,6 @@ Poison raised here is about these bytes alone. What the registry has to be asked
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,8 +92,10 @@ class Reader:
             event = _binary(value, headers) if _has_attributes(headers) else _plain(value)
         data = event.pop("_data")
         given = _text(headers, FINGERPRINT)
+        if len(given) > _MAX_NAME:
+            raise Undecodable(f"the header {FINGERPRINT} is longer than {_MAX_NAME} characters")
         if given:
-            event["fingerprint"] = given[:_MAX_NAME]
+            event["fingerprint"] = given
         event["id"] = rekeying.foreign_event_id(headers, topic, partition, offset)
         event["received_at"] = millis * 1000
         event.setdefault("occurred_at", millis * 1000)
@@ -147,10 +148,9 @@ def _binary(value: bytes, headers: Headers) -> dict[str, Any]:
 
 
 def _plain(value: bytes) -> dict[str, Any]:
-    """JSON that says nothing about itself: its content is its identity."""
+    """JSON that says nothing about itself."""
     data = _json(value)
-    digest = hashlib.sha256(value).hexdigest()
-    return _event("", "", f"{EVENTS}/json:{digest}", value, data)
+    return _event("", "", fingerprints.of_plain_json(value), value, data)
 
 
 def _cloud_event(attributes: dict[str, str], data: Any, value: bytes | None = None) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _cloud_event(attributes: dict[str, str], data: Any, value: bytes | None = No
         if len(text) > _MAX_NAME:
             raise Undecodable(f"the CloudEvent's {name} is longer than {_MAX_NAME} characters")
     source, type = attributes["source"], attributes["type"]
-    fingerprint = fingerprints.fingerprint(EVENTS, source, attributes["id"])
+    fingerprint = fingerprints.of_cloud_event(source, attributes["id"])
     event = _event(source, type, fingerprint, orjson.dumps(data) if value is None else value, data)
     event["subject"] = attributes.get("subject")
     event["attributes"] = {k: v for k, v in attributes.items() if k not in _ATTRIBUTES}

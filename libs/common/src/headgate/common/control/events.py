@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from dataclasses import dataclass, field
@@ -128,8 +127,11 @@ def _foreign(record: Record, value: bytes) -> Event:
         return str(outer.get(name) or text(record.headers, f"ce_{name}") or "")
 
     named = attribute("id") and attribute("source")
-    digest = f"{EVENTS}/json:{hashlib.sha256(value).hexdigest()}"
-    mine = fingerprints.fingerprint(EVENTS, attribute("source"), attribute("id")) if named else digest
+    mine = (
+        fingerprints.of_cloud_event(attribute("source"), attribute("id"))
+        if named
+        else fingerprints.of_plain_json(value)
+    )
     at = moment(record.timestamp_ms * 1000)
     return Event(
         record=record,

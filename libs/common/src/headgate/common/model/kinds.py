@@ -108,7 +108,7 @@ class SourceSpec(_Spec):
         Field(description="The plug-in that knows the outside system.", examples=["github-webhook", "cron"]),
     ]
     integration: Annotated[
-        str | None,
+        Name | None,
         Field(
             description="Account it belongs to: sources of one integration share fingerprints.",
             examples=["pd-main"],
