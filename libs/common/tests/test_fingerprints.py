@@ -41,6 +41,13 @@ def test_two_cloud_events_are_one_only_with_the_same_source_and_id(
     assert same == (one == other)
 
 
+@given(st.lists(_WORDS, min_size=1, max_size=3), st.data())
+def test_keys_of_as_many_words_are_one_only_with_the_same_words(one: list[str], data: st.DataObject):
+    other = data.draw(st.lists(_WORDS, min_size=len(one), max_size=len(one)))
+    same = fingerprints.joined(one[:-1], one[-1]) == fingerprints.joined(other[:-1], other[-1])
+    assert same == (one == other)
+
+
 def test_a_colon_in_a_cloud_events_source_or_id_moves_nothing_between_them():
     assert fingerprints.of_cloud_event("urn:shop", "7:x") != fingerprints.of_cloud_event("urn:shop:7", "x")
     assert fingerprints.of_cloud_event("/shop", "a1") == "events//shop:a1"

@@ -133,6 +133,14 @@ async def test_an_item_without_its_key_or_with_an_unreadable_time_costs_only_its
     assert len(memory.bad) == 3
 
 
+async def test_items_whose_key_fields_hold_colons_stay_two_and_one_with_an_empty_key_is_bad() -> None:
+    rows = [{"id": "a", "part": "b:c"}, {"id": "a:b", "part": "c"}, {"id": "", "part": ""}]
+    poll = opened(lambda _: httpx.Response(200, json=rows), time=None, key=["id", "part"])
+    memory = await drained(poll)
+    assert len(set(memory.keys)) == 2
+    assert len(memory.bad) == 1
+
+
 async def test_a_list_that_is_not_where_it_should_be_is_said() -> None:
     poll = opened(lambda _: httpx.Response(200, json={"data": {}}), items="data.rows")
     with pytest.raises(Misconfigured, match=r"no list at 'data\.rows'"):

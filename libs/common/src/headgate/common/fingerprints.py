@@ -8,6 +8,7 @@ import hashlib
 import re
 import uuid
 import zlib
+from collections.abc import Sequence
 
 from headgate.common.model.kinds import EVENTS
 
@@ -27,10 +28,14 @@ def fingerprint(provider: str, scope: str, key: str) -> str:
     return f"{family}/{scope}:{key}"
 
 
+def joined(first: Sequence[str], last: str) -> str:
+    """Several words as one key. None but the last keeps its colons: `a:b` and `c` are not `a` and `b:c`."""
+    return ":".join([*(_without_colons(word) for word in first), last])
+
+
 def of_cloud_event(source: str, id: str) -> str:
-    """Both are their producer's own words and may hold colons; without, the last one splits them again:
-    `a:b` and `c` are not `a` and `b:c`."""
-    return fingerprint(EVENTS, source, id.replace("%", "%25").replace(":", "%3A"))
+    """Both are their producer's own words. The source stays as it is, so the id keeps no colon."""
+    return fingerprint(EVENTS, source, _without_colons(id))
 
 
 def of_plain_json(value: bytes) -> str:
@@ -61,3 +66,7 @@ def run_id(trigger_uid: str, fingerprint: str) -> str:
 def foreign_event_id(topic: str, partition: int, offset: int) -> str:
     """The id of an event whose producer gave it none that is ours: derived from where it first stood."""
     return str(uuid.uuid5(_NAMESPACE, f"event/{topic}/{partition}/{offset}"))
+
+
+def _without_colons(word: str) -> str:
+    return word.replace("%", "%25").replace(":", "%3A")

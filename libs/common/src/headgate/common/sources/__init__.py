@@ -4,6 +4,7 @@ A provider module imports from here and from nowhere deeper.
 """
 
 from headgate.common.errors import AuthRejected, BadItem, CursorExpired, Misconfigured, RateLimited, Transient
+from headgate.common.fingerprints import joined
 from headgate.common.sources.answers import check, not_after, retry_after, until
 from headgate.common.sources.provider import Auth, Cursor, Event, Page, Source, SourceConfig, each
 from headgate.common.sources.times import moment
@@ -24,6 +25,7 @@ __all__ = [
     "Transient",
     "check",
     "each",
+    "joined",
     "moment",
     "not_after",
     "origin",

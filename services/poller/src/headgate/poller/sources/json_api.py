@@ -17,6 +17,7 @@ from headgate.common.sources import (
     SourceConfig,
     check,
     each,
+    joined,
     moment,
     not_after,
     origin,
@@ -180,8 +181,11 @@ def next_page(
 def to_event(config: Items, item: Any) -> Event:
     """An item as an event; a missing key or an unreadable time makes it a bad item."""
     subject = at_path(item, config.subject) if config.subject else None
+    *first, last = (scalar(item, path) for path in config.key)
+    if not last and not any(first):
+        raise ValueError(f"the key ({', '.join(config.key)}) is empty: all such items would be taken for one")
     return Event(
-        key=":".join(scalar(item, path) for path in config.key),
+        key=joined(first, last),
         type=config.type,
         occurred_at=moment(at_path(item, config.time)) if config.time else None,
         subject=None if subject is None else str(subject),
