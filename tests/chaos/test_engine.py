@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -32,7 +33,7 @@ async def post(engine: Client, run_id: str, **body: object) -> int:
 
 
 def rows(database: Path, table: str) -> list[tuple[object, ...]]:
-    with sqlite3.connect(database) as db:
+    with closing(sqlite3.connect(database)) as db:
         return db.execute(f"SELECT run_id, token FROM {table}").fetchall()
 
 

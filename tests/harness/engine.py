@@ -62,6 +62,9 @@ class Ledger:
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.executescript(TABLES)
 
+    def close(self) -> None:
+        self._db.close()
+
     def attempts_of(self, run_id: str) -> int:
         found = self._db.execute("SELECT count(*) FROM attempts WHERE run_id = ?", (run_id,)).fetchone()
         return int(found[0])
@@ -123,8 +126,14 @@ async def live(_: web.Request) -> web.Response:
 
 
 def application(database: Path) -> web.Application:
-    engine = Engine(Ledger(database))
+    ledger = Ledger(database)
+    engine = Engine(ledger)
+
+    async def close(_: web.Application) -> None:
+        ledger.close()
+
     app = web.Application()
+    app.on_cleanup.append(close)
     app.add_routes(
         [web.post("/runs", engine.start), web.put("/faults", engine.put_faults), web.get("/livez", live)]
     )

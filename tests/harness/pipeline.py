@@ -233,7 +233,7 @@ class Pipeline:
         return runs, attempts
 
     def _query(self, sql: str, *values: Any) -> list[Any]:
-        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20) as db:
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20)) as db:
             return db.execute(sql, values).fetchall()
 
     def memory(self) -> dict[str, int]:
