@@ -42,6 +42,7 @@ clean: ## remove the tool chain, caches and the data of headgate dev
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV):
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v < (3, 14) or sys.exit("Headgate runs on Python 3.11 to 3.13; $(PYTHON) is %d.%d. Name another one: make demo PYTHON=python3.13" % v)'
 	@echo "setting up: uv"
 	@$(PYTHON) -m venv .tools
 	@.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
