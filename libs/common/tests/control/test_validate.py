@@ -88,7 +88,7 @@ def test_a_valid_document_has_no_problem() -> None:
         ("event.data.urgency ==", "1 +", "x.yaml:12: when: it is not valid CEL: 1:"),
         ("event.data.urgency", "event.payload.urgency", "x.yaml:12: when: an event has no field payload; what was sent is event.data"),
         ("action:", 'policy: {order_by: "event.data."}\naction:', "x.yaml:13: policy.order_by: it is not valid CEL: 1:"),
-        ("{name: page}", "{name: Page One}", "x.yaml:3: metadata.name: string should match pattern"),
+        ("{name: page}", "{name: Page One}", "x.yaml:3: metadata.name: 'Page One' does not fit here; lower case letters, digits"),
         ("https://engine", "ftp://engine", "x.yaml:14: action.http.url: the URL starts with http:// or https://"),
     ],
 )  # fmt: skip

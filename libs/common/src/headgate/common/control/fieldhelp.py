@@ -86,6 +86,8 @@ def _say(kind: str, detail: dict[str, Any], path: Path, schema: Schema) -> tuple
                 for word in str(context.get("expected", "")).replace(" or ", ", ").split(",")
             ]
             return f"{given!r} is not known here", did_you_mean(str(given), expected)
+        case "string_pattern_mismatch":
+            return f"{_short(given)} does not fit here", _wanted(schema, path, str(context.get("pattern")))
         case "value_error" | "assertion_error":
             return _sentence(str(context.get("error") or detail["msg"])), ""
     shown = "" if given is None or isinstance(given, dict | list) else f" (it is {_short(given)})"
@@ -124,6 +126,14 @@ def _example(schema: Schema, path: Path) -> str:
         if hint:
             return hint
     return "..."
+
+
+def _wanted(schema: Schema, path: Path, pattern: str) -> str:
+    """What a text must look like: in words and with an example where the model has them."""
+    place = next((place for place in _places(schema, path) if place.get("pattern") == pattern), {})
+    example = "".join(f", as {value}" for value in place.get("examples", [])[:1])
+    words = str(place.get("description") or f"its pattern is {pattern}").rstrip(".")
+    return f"{words[:1].lower()}{words[1:]}{example}"
 
 
 def _places(schema: Schema, path: Path) -> list[Schema]:

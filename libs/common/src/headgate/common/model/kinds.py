@@ -23,7 +23,7 @@ Name = Annotated[
     str,
     Field(
         pattern=r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$",
-        description="Lower case letters, digits, dots and dashes; unique in its kind.",
+        description="Lower case letters, digits, dots, dashes and underscores; unique in its kind.",
     ),
 ]
 
