@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,13 @@ class Table:
         return self._data.size()
 
 
+@pytest.fixture(autouse=True)
+def what_is_left_is_collected_here() -> Iterator[None]:
+    """Before another test, which ignores no warnings, is the one that meets it."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 async def world(kafka: str, tmp_path: Path) -> AsyncIterator[World]:
     made = World(kafka, tmp_path)
@@ -141,6 +149,7 @@ async def world(kafka: str, tmp_path: Path) -> AsyncIterator[World]:
     for app in made.apps:
         if app.started and not app.should_stop:
             await asyncio.wait_for(app.stop(), 30)
+    made.apps.clear()
 
 
 def values(batch: Batch[Any]) -> list[int]:
