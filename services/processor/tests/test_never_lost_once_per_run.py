@@ -170,7 +170,7 @@ class NeverLostOncePerRun(RuleBasedStateMachine):
     @rule(
         key=st.sampled_from("xyz"),
         source=st.sampled_from("ab"),
-        hours=st.sampled_from([0, 0, 0, 0.4, 0.7, 2]),
+        hours=st.sampled_from([0, 0, 0, 0.4, 0.7, 2, 13, 25]),
     )
     def publish(self, key: str, source: str, hours: float) -> None:
         self.clock += int(hours * HOUR)

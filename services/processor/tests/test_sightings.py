@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.processor.sightings import (
+    MOST,
     Sighting,
+    counting,
     decode,
     encode,
-    first,
     newest_millis,
     remember,
 )
 
 DAY = 86_400_000
+HOUR = DAY // 24
 
 some_sightings = st.builds(
     Sighting,
@@ -59,33 +62,69 @@ def test_one_source_takes_little_room() -> None:
     assert len(encode((at(1, "github-main"),))) <= 34
 
 
+@dataclass
+class Trigger:
+    """What of a trigger its window needs."""
+
+    window_millis: int
+    sources: str = "a"
+
+    def listens(self, key: str) -> bool:
+        return key in self.sources
+
+
+def new_to(trigger: Trigger, seen: tuple[Sighting, ...]) -> list[Sighting]:
+    return list(counting(seen, trigger.listens, trigger.window_millis))
+
+
+def everything(seen: Sighting) -> bool:
+    return True
+
+
+def nothing(seen: Sighting) -> bool:
+    return False
+
+
 def test_the_first_of_the_own_sources_counts() -> None:
     seen = (at(1, "a"), at(2, "b"), at(3, "c"))
-    assert first(seen, {"b", "c"}.__contains__, 0, DAY) == seen[1]
-    assert first(seen, {"x"}.__contains__, 0, DAY) is None
+    assert new_to(Trigger(DAY, "bc"), seen) == [seen[1]]
+    assert new_to(Trigger(DAY, "x"), seen) == []
 
 
-def test_what_the_window_has_passed_does_not_count() -> None:
-    seen = (at(1, millis=0), at(2, millis=DAY))
-    assert first(seen, "a".__eq__, DAY, DAY) == seen[0]
-    assert first(seen, "a".__eq__, DAY + 1, DAY) == seen[1]
+def test_what_comes_after_the_window_counts_again_and_begins_another() -> None:
+    seen = (at(1, millis=0), at(2, millis=DAY), at(3, millis=DAY + 1), at(4, millis=2 * DAY + 1))
+    assert new_to(Trigger(DAY), seen) == [seen[0], seen[2]]
 
 
 def test_a_repeat_changes_nothing_and_neither_does_reading_again() -> None:
-    seen = remember((), at(5), DAY, DAY)
+    hearers = [Trigger(DAY)]
+    seen = remember((), at(5), hearers, everything)
     assert seen == (at(5),)
-    assert remember(seen, at(5), DAY, DAY) is None
-    assert remember(seen, at(6), DAY, DAY) is None
+    assert remember(seen, at(5), hearers, everything) is None
+    assert remember(seen, at(6), hearers, everything) is None
 
 
-def test_a_shorter_window_is_reopened_without_closing_a_longer_one() -> None:
-    hour = DAY // 24
-    seen = remember((at(1),), at(2, millis=2 * hour), hour, DAY)
-    assert seen == (at(1), at(2, millis=2 * hour))
-    assert first(seen, "a".__eq__, 2 * hour, hour) == at(2, millis=2 * hour)
-    assert first(seen, "a".__eq__, 2 * hour, DAY) == at(1)
+def test_a_shorter_window_is_reopened_without_moving_a_longer_one() -> None:
+    brief, long = Trigger(HOUR), Trigger(DAY)
+    seen: tuple[Sighting, ...] = ()
+    for number in range(30):
+        seen = remember(seen, at(number, millis=number * 2 * HOUR), [brief, long], everything) or seen
+    assert [one.offset for one in new_to(brief, seen)] == list(range(30))
+    assert [one.offset for one in new_to(long, seen)] == [0, 13, 26]
 
 
-def test_what_the_longest_window_has_passed_leaves_the_list() -> None:
-    late = at(9, millis=DAY + 1)
-    assert remember((at(1),), late, DAY, DAY) == (late,)
+def test_a_source_of_another_trigger_does_not_move_the_window_of_one_that_listens_to_both() -> None:
+    both, only_b = Trigger(DAY, "ab"), Trigger(DAY, "b")
+    seen = remember((at(0, "a"),), at(1, "b", HOUR), [both, only_b], everything)
+    assert seen is not None
+    late = remember(seen, at(2, "b", DAY + HOUR // 2), [both, only_b], everything)
+    assert late is not None
+    assert [one.offset for one in new_to(both, late)] == [0, 2]
+    assert [one.offset for one in new_to(only_b, late)] == [1]
+
+
+def test_of_a_long_list_the_oldest_leave_but_none_that_may_have_to_pass_again() -> None:
+    full = tuple(at(number, millis=number * 2 * DAY) for number in range(MOST))
+    new = at(MOST, millis=MOST * 2 * DAY)
+    assert remember(full, new, [Trigger(DAY)], everything) == (*full[1:], new)
+    assert remember(full, new, [Trigger(DAY)], nothing) == (*full, new)

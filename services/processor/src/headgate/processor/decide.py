@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from headgate.common.conditions import Activation, ConditionError
-from headgate.processor.sightings import Sighting, Sightings, first
+from headgate.processor.sightings import Sighting, Sightings, counting
 from headgate.processor.triggers import Listener
 
 Outcome = Literal["started", "filtered", "duplicate", "off", "error"]
@@ -75,13 +75,17 @@ def judge(trigger: Listener, fingerprint: str, event: Activation) -> Verdict:
 def _heard_before(
     trigger: Listener, fingerprint: str, here: Sighting, sightings: Sightings
 ) -> Verdict | None:
-    earliest = first(sightings, trigger.listens, here.millis, trigger.window_millis)
-    if earliest is None or earliest.same_place(here):
+    earlier = None
+    for counted in counting(sightings, trigger.listens, trigger.window_millis):
+        if counted.same_place(here):
+            return None
+        earlier = counted
+    if earlier is None:
         return None
-    where = f"{TOPICS[earliest.topic]}/{earliest.partition}/{earliest.offset}"
+    where = f"{TOPICS[earlier.topic]}/{earlier.partition}/{earlier.offset}"
     return Verdict(
         trigger,
         "duplicate",
-        f"heard of before: first seen at {where}, from source {earliest.source}",
+        f"heard of before: first seen at {where}, from source {earlier.source}",
         trigger.run_id(fingerprint),
     )

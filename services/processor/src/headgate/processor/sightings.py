@@ -8,8 +8,8 @@ one is a repeat. All times are the broker's, so that no clock of ours or of a pr
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 VERSION = 1
 _ENTRY = struct.Struct(">BHqqH")
@@ -34,6 +34,19 @@ class Sighting(NamedTuple):
 
 Sightings = tuple[Sighting, ...]
 """In the order in which they were first seen."""
+
+MOST = 100
+"""Of one fingerprint. A value must fit in a record of the changelog, whatever producers choose to repeat; the
+oldest go first, and what they said is forgotten as if their windows were over."""
+
+
+class Hearer(Protocol):
+    """A trigger, as far as its window goes."""
+
+    @property
+    def window_millis(self) -> int: ...
+
+    def listens(self, key: str) -> bool: ...
 
 
 def encode(sightings: Sightings) -> bytes:
@@ -78,33 +91,41 @@ def newest_millis(value: bytes) -> int:
     return newest
 
 
-def first(
-    sightings: Sightings, listens: Callable[[str], bool], now_millis: int, window_millis: int
-) -> Sighting | None:
-    """The sighting that counts for a trigger: the first of its own sources within its window."""
-    since = now_millis - window_millis
+def counting(sightings: Sightings, listens: Callable[[str], bool], window_millis: int) -> Iterator[Sighting]:
+    """The sightings that are new to a trigger: the first of its own sources, and the first after each window
+    that the one before it began."""
+    closes: int | None = None
     for sighting in sightings:
-        if sighting.millis >= since and listens(sighting.source):
-            return sighting
-    return None
+        if (closes is None or sighting.millis > closes) and listens(sighting.source):
+            closes = sighting.millis + window_millis
+            yield sighting
 
 
 def remember(
-    sightings: Sightings, here: Sighting, shortest_millis: int, longest_millis: int
+    sightings: Sightings, here: Sighting, hearers: Iterable[Hearer], settled: Callable[[Sighting], bool]
 ) -> Sightings | None:
     """The list with `here` in it, or None when the table need not change.
 
-    `here` joins unless its source was seen within the shortest window of the triggers that listen to it: then
-    each of them has its first sighting already. What even the longest window has passed leaves the list.
+    `here` joins when its source is new to the list, or when it is new to one of `hearers`, the triggers that
+    listen to its source. Of a long list the oldest leave that are `settled`: what came of them is stored, so
+    that they need not pass again.
     """
     if not sightings:
         return (here,)
-    alive = here.millis - longest_millis
-    recent = here.millis - shortest_millis
+    longer = (*sightings, here)
+    known = False
     for sighting in sightings:
         if sighting.same_place(here):
             return None
-        if sighting.source == here.source and sighting.millis >= recent:
-            return None
-    kept = [sighting for sighting in sightings if sighting.millis >= alive]
-    return (*kept, here)
+        known = known or sighting.source == here.source
+    if known and not any(_new_to(hearer, longer) for hearer in hearers):
+        return None
+    while len(longer) > MOST and settled(longer[0]):
+        longer = longer[1:]
+    return longer
+
+
+def _new_to(hearer: Hearer, sightings: Sightings) -> bool:
+    """Whether the last of the list counts."""
+    last = sightings[-1]
+    return any(one is last for one in counting(sightings, hearer.listens, hearer.window_millis))

@@ -31,7 +31,7 @@ from headgate.processor.decide import Verdict, claims, decide, judge
 from headgate.processor.outputs import Encoder, letter_headers
 from headgate.processor.records import Incoming, NeedsSchema, Reader
 from headgate.processor.sightings import Sighting, Sightings
-from headgate.processor.triggers import Triggers, key_of, shortest_window
+from headgate.processor.triggers import Triggers, key_of
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +118,7 @@ class Stage:
         self._raw, self._matched, self._decisions = topics.raw, topics.matched, topics.decisions
         self._changelog, self._partitions = topics.fingerprints_changelog, topics.partitions
         self._settle_midway = armed("processor.table-before-output")
+        self._begun: dict[tuple[int, int], int] = {}
 
     async def work(self, batches: Sequence[Batch], still_ours: Callable[[], bool] = lambda: True) -> None:
         """Handle some batches in one go. GivenUp: none was finished, and none must be."""
@@ -128,6 +129,7 @@ class Stage:
             triggers = self.triggers()
             breathed = began
             partitions = {batch.records[0].partition for batch in batches}
+            self._begun = self._where_they_begin(batches)
             for record in chain.from_iterable(batch.records for batch in batches):
                 try:
                     self._handle(record, triggers, counts)
@@ -155,6 +157,18 @@ class Stage:
             if over:
                 await self.outbox.flush()
                 self.table.commit(partition)
+
+    def _where_they_begin(self, batches: Sequence[Batch]) -> dict[tuple[int, int], int]:
+        begun: dict[tuple[int, int], int] = {}
+        for batch in batches:
+            one = batch.records[0]
+            begun.setdefault((self._codes[one.topic], one.partition), one.offset)
+        return begun
+
+    def _settled(self, sighting: Sighting) -> bool:
+        """Whether what came of it is stored: it is not of the batches at work."""
+        begin = self._begun.get((sighting.topic, sighting.partition))
+        return begin is None or sighting.offset < begin
 
     # -- one record -------------------------------------------------------------------------------------
 
@@ -215,8 +229,7 @@ class Stage:
         )
         stored = self.table.fetch(record.partition, key)
         seen: Sightings = () if stored is None else sightings.decode(stored)
-        shortest = shortest_window(candidates)
-        remembered = sightings.remember(seen, here, shortest, triggers.longest_window_millis)
+        remembered = sightings.remember(seen, here, candidates, self._settled)
         now_seen = seen if remembered is None else remembered
         verdicts = decide(event["fingerprint"], here, now_seen, candidates, asked)
         if remembered is not None and claims(verdicts):

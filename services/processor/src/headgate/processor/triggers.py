@@ -79,13 +79,6 @@ def key_of(provider: str, source: str) -> str:
     return FOREIGN + source if provider == EVENTS else source
 
 
-def shortest_window(candidates: tuple[Listener, ...]) -> int:
-    """In ms; candidates are never empty here."""
-    if len(candidates) == 1:
-        return candidates[0].window_millis
-    return min(candidate.window_millis for candidate in candidates)
-
-
 class Triggers:
     """All triggers, indexed by source. Immutable: a change of any makes a new one."""
 
