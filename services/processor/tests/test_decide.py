@@ -84,6 +84,12 @@ def test_an_order_is_the_value_of_its_expression() -> None:
     assert verdict.outcome == "error"
 
 
+def test_what_a_full_list_had_no_room_for_passes_when_the_window_is_over() -> None:
+    day = 86_400_000
+    assert outcome(listener(), seen=(Sighting("gh", 0, 1, 3, 1000 - day - 1),))[0] == "started"
+    assert outcome(listener(), seen=(Sighting("gh", 0, 1, 3, 1000 - day),))[0] == "duplicate"
+
+
 def test_another_event_of_the_fingerprint_is_a_duplicate_of_where_the_first_stood() -> None:
     earlier = Sighting("gh", 0, 1, 3, 900)
     (verdict,) = verdicts(listener(when="event.data.missing"), seen=(earlier,))

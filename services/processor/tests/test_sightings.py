@@ -123,8 +123,8 @@ def test_a_source_of_another_trigger_does_not_move_the_window_of_one_that_listen
     assert [one.offset for one in new_to(only_b, late)] == [1]
 
 
-def test_of_a_long_list_the_oldest_leave_but_none_that_may_have_to_pass_again() -> None:
+def test_a_full_list_gives_up_its_oldest_but_none_that_may_have_to_pass_again() -> None:
     full = tuple(at(number, millis=number * 2 * DAY) for number in range(MOST))
     new = at(MOST, millis=MOST * 2 * DAY)
     assert remember(full, new, [Trigger(DAY)], everything) == (*full[1:], new)
-    assert remember(full, new, [Trigger(DAY)], nothing) == (*full, new)
+    assert remember(full, new, [Trigger(DAY)], nothing) is None

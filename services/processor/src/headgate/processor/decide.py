@@ -80,7 +80,7 @@ def _heard_before(
         if counted.same_place(here):
             return None
         earlier = counted
-    if earlier is None:
+    if earlier is None or here.millis - earlier.millis > trigger.window_millis:
         return None
     where = f"{TOPICS[earlier.topic]}/{earlier.partition}/{earlier.offset}"
     return Verdict(

@@ -36,8 +36,8 @@ Sightings = tuple[Sighting, ...]
 """In the order in which they were first seen."""
 
 MOST = 100
-"""Of one fingerprint. A value must fit in a record of the changelog, whatever producers choose to repeat; the
-oldest go first, and what they said is forgotten as if their windows were over."""
+"""Of one fingerprint. A value must fit in a record of the changelog, whatever producers choose to repeat. What
+is forgotten for it may pass again, to the same run."""
 
 
 class Hearer(Protocol):
@@ -107,8 +107,8 @@ def remember(
     """The list with `here` in it, or None when the table need not change.
 
     `here` joins when its source is new to the list, or when it is new to one of `hearers`, the triggers that
-    listen to its source. Of a long list the oldest leave that are `settled`: what came of them is stored, so
-    that they need not pass again.
+    listen to its source. In a full list it takes the place of the oldest, if that is `settled`: what came of it
+    is stored, so that it need not pass again. Otherwise it does not join.
     """
     if not sightings:
         return (here,)
@@ -120,9 +120,9 @@ def remember(
         known = known or sighting.source == here.source
     if known and not any(_new_to(hearer, longer) for hearer in hearers):
         return None
-    while len(longer) > MOST and settled(longer[0]):
-        longer = longer[1:]
-    return longer
+    if len(longer) <= MOST:
+        return longer
+    return longer[1:] if settled(longer[0]) else None
 
 
 def _new_to(hearer: Hearer, sightings: Sightings) -> bool:
