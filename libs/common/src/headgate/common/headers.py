@@ -12,6 +12,9 @@ AVRO = b"application/avro"
 _CONTENT_TYPE = ("content-type", AVRO)
 _VERSION = ("ce_specversion", b"1.0")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MOMENT = -62_135_596_800_000_000
+LAST_MOMENT = 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds since 1970."""
 
 
 _second = (-1, "")
@@ -27,6 +30,11 @@ def rfc3339(micros: int) -> str:
         text = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:-6]
         _second = seconds, text
     return f"{text}.{fraction:06d}Z" if fraction else f"{text}Z"
+
+
+def is_moment(micros: int) -> bool:
+    """Whether it lies in the years 1 to 9999: others cannot be written."""
+    return FIRST_MOMENT <= micros <= LAST_MOMENT
 
 
 def cloud_event(

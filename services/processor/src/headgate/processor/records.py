@@ -15,6 +15,7 @@ import orjson
 
 from headgate.common import avro, fingerprints, rekeying, strict_json
 from headgate.common.errors import HeadgateError, TooLarge, Undecodable
+from headgate.common.headers import is_moment
 from headgate.common.model.kinds import EVENTS
 from headgate.common.topics import MAX_RECORD_BYTES
 from headgate.processor.batching.salvage import UnreadableHeaders
@@ -23,6 +24,7 @@ FINGERPRINT = "headgate-fingerprint"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
 _NAMES = ("id", "fingerprint", "source")
+_MOMENTS = ("occurred_at", "received_at")
 _ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
 
 Headers = Sequence[tuple[str, bytes]]
@@ -49,12 +51,17 @@ class Incoming:
     parsed: bool = False
 
     def content(self) -> Any:
-        """`data` parsed; Undecodable when it is no JSON."""
+        """`data` parsed; Undecodable when it is no JSON, or too deep for what comes after us."""
         if not self.parsed:
+            text = self.event["data"]
             try:
-                self.data = orjson.loads(self.event["data"])
+                self.data = orjson.loads(text)
+                if text.count("[") + text.count("{") > strict_json.DEFAULT_LIMITS.depth:
+                    strict_json.measure(self.data)
             except orjson.JSONDecodeError as problem:
                 raise Undecodable(f"the event's data is not JSON: {problem}") from problem
+            except strict_json.NotStrictJson as problem:
+                raise Undecodable(f"the event's data is not JSON that we take: {problem}") from problem
             self.parsed = True
         return self.data
 
@@ -95,7 +102,7 @@ class Reader:
         if len(given) > _MAX_NAME:
             raise Undecodable(f"the header {FINGERPRINT} is longer than {_MAX_NAME} characters")
         if given:
-            event["fingerprint"] = given
+            event["fingerprint"] = _checked_fingerprint(given)
         event["id"] = rekeying.foreign_event_id(headers, topic, partition, offset)
         event["received_at"] = millis * 1000
         event.setdefault("occurred_at", millis * 1000)
@@ -120,7 +127,20 @@ def _checked(event: dict[str, Any]) -> dict[str, Any]:
             raise Undecodable(f"the event has no {name}")
         if len(text) > _MAX_NAME:
             raise Undecodable(f"the event's {name} is longer than {_MAX_NAME} characters")
+    for name in _MOMENTS:
+        if not is_moment(event[name]):
+            raise Undecodable(
+                f"the event's {name} is {event[name]} µs since 1970, outside the years 1 to 9999"
+            )
+    _checked_fingerprint(event["fingerprint"])
     return event
+
+
+def _checked_fingerprint(text: str) -> str:
+    """Names that begin with a NUL are our own, in the table and in its changelog."""
+    if text[0] == "\0":
+        raise Undecodable("the event's fingerprint begins with a NUL")
+    return text
 
 
 def _structured(value: bytes) -> dict[str, Any]:
@@ -128,6 +148,8 @@ def _structured(value: bytes) -> dict[str, Any]:
     document = _json(value)
     if not isinstance(document, dict):
         raise Undecodable("a structured CloudEvent is a JSON object")
+    # An attribute that is null is one that is not there: so says the JSON format of CloudEvents.
+    document = {name: value for name, value in document.items() if value is not None}
     if "data_base64" in document:
         raise Undecodable("a CloudEvent with binary data cannot be conditioned on; send JSON data")
     attributes = {
@@ -198,7 +220,8 @@ def _micros(text: str | None) -> int | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    micros = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    return micros if is_moment(micros) else None
 
 
 def _has_attributes(headers: Headers) -> bool:
