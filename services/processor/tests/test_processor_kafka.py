@@ -12,6 +12,7 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+from confluent_kafka import Producer
 
 from headgate.common import deadletter, fingerprints
 from headgate.common.failpoints import EXIT_CODE
@@ -227,6 +228,24 @@ async def _publish_with_a_broken_header_name(world: Any, key: bytes, value: byte
         assert answer.topics[0][1][0][1] == 0
     finally:
         await producer.stop()
+
+
+def test_what_only_compression_brought_past_the_topics_limit_is_dead_and_stops_nothing(world: Any) -> None:
+    world.trigger("all", sources=[{"provider": "events"}])
+    packed = Producer(
+        {**world.stack.kafka.librdkafka(), "compression.type": "gzip", "message.max.bytes": 40_000_000}
+    )
+    packed.produce(world.topics.raw, b'"%s"' % (b"x" * 12_000_000), partition=1)
+    packed.produce(world.topics.raw, b"{}", b"k" * 3_000_000, partition=1)
+    packed.produce(world.topics.raw, b"{}", headers=[("tracestate", b"h" * 5_000_000)], partition=1)
+    packed.produce(world.topics.raw, b'{"good": 1}', partition=1)
+    assert packed.flush(30) == 0
+    running = world.start().wait_ready()
+    letters = world.wait_letters(3)
+    assert {deadletter.read(letter.headers()).code for letter in letters} == {"too-large"}
+    world.wait_decisions(1)
+    assert [one["event"]["data"] for one in world.matched()] == ['{"good": 1}']
+    assert running.process.poll() is None
 
 
 async def test_a_header_name_that_no_client_can_read_stops_nothing(world: Any) -> None:

@@ -23,6 +23,8 @@ from headgate.processor.batching.salvage import UnreadableHeaders
 FINGERPRINT = "headgate-fingerprint"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
+MAX_BESIDE_BYTES = 512 * 1024
+"""Of key and headers together: with a value of the largest size they still fit on every topic of ours."""
 _NAMES = ("id", "fingerprint", "source")
 _MOMENTS = ("occurred_at", "received_at")
 _ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
@@ -116,6 +118,15 @@ class Reader:
         if writer is None:
             raise NeedsSchema(schema_id)
         return Incoming(_checked(avro.decode(writer, value, self._own)), None, False)
+
+
+def refuse_bulk(key: bytes | None, headers: Headers) -> None:
+    """TooLarge when what comes beside the value is: a compressed record may hold more than its topic's limit."""
+    size = len(key or b"")
+    for name, value in headers:
+        size += len(name) + len(value or b"")
+    if size > MAX_BESIDE_BYTES:
+        raise TooLarge(f"key and headers have {size} bytes; the limit is {MAX_BESIDE_BYTES}")
 
 
 def _checked(event: dict[str, Any]) -> dict[str, Any]:

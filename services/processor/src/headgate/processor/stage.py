@@ -28,8 +28,8 @@ from headgate.common.rekeying import Original, original_of
 from headgate.common.topics import Topics
 from headgate.processor import metrics, sightings
 from headgate.processor.decide import Verdict, claims, decide, judge
-from headgate.processor.outputs import Encoder, letter_headers
-from headgate.processor.records import Incoming, NeedsSchema, Reader
+from headgate.processor.outputs import Encoder, letter
+from headgate.processor.records import Incoming, NeedsSchema, Reader, refuse_bulk
 from headgate.processor.sightings import Sighting, Sightings
 from headgate.processor.triggers import Triggers, key_of, shortest_window
 
@@ -161,6 +161,7 @@ class Stage:
     def _handle(self, record: Record, triggers: Triggers, counts: Counter[str]) -> None:
         """Decide, remember and send. Nothing is sent for a record before it is known to be readable."""
         try:
+            refuse_bulk(record.key, record.headers)
             incoming = self.reader.read(
                 record.value,
                 record.headers,
@@ -283,8 +284,8 @@ class Stage:
             offset=original.offset,
             attempt=deadletter.attempt_of(original.headers),
         )
-        headers = letter_headers(reason, original.headers, time.time_ns() // 1000)
-        self.outbox.send(self.topics.dlq, record.value, original.key, headers)
+        value, key, headers = letter(reason, record.value, original, time.time_ns() // 1000)
+        self.outbox.send(self.topics.dlq, value, key, headers)
 
     def _original(self, record: Record) -> Original:
         """What its producer wrote. Only our copies are believed when they say where they come from."""
