@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from headgate.common import conditions
@@ -108,3 +111,18 @@ def test_an_expression_may_give_anything_and_a_condition_may_not():
     assert conditions.expression(source).value(conditions.activation(EVENT, {"n": 7})) == "7"
     with pytest.raises(Invalid, match="the condition gives STRING, not true or false"):
         conditions.compile(source)
+
+
+def test_nulls_that_the_library_gives_out_do_not_use_up_pythons_own() -> None:
+    """Without the counterweight in `cel` the interpreter aborts: "deallocating None"."""
+    code = (
+        "import sys\n"
+        "from headgate.common.conditions import activation, expression\n"
+        "event = dict(id='1', fingerprint='f', source='s', provider='p', type='t', subject=None, occurred_at=0,"
+        " attributes={}, data='{}')\n"
+        "asked = activation(event, {'nulls': [None] * 10_000})\n"
+        "for _ in range(50): expression('event.data.nulls').value(asked)\n"
+        "print('alive')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr

@@ -5,6 +5,8 @@ Plain comparisons are answered without it (`quick`); what they give is what it g
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,6 +24,11 @@ _NUL = "\\u0000"
 """As JSON has to write it."""
 
 _ENV = cel.NewEnv(variables={"event": cel.Type.Map(cel.Type.STRING, cel.Type.DYN)})
+if sys.version_info < (3, 12):
+    # The library hands out nulls without counting them, and Python aborts when more were given back than it had.
+    # From 3.12 on None is not counted; before, it gets a count that is never used up.
+    ctypes.c_ssize_t.from_address(id(None)).value += 1 << 40
+
 _BOOLEAN = frozenset({"BOOL", "bool", "DYN", "dyn"})
 _PLAIN = frozenset({str, bool, int, float, type(None)})
 """Values that look the same whoever shows them."""
