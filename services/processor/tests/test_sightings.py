@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.processor.sightings import (
+    MOST,
     Sighting,
     decode,
     encode,
@@ -84,6 +85,27 @@ def test_a_shorter_window_is_reopened_without_closing_a_longer_one() -> None:
     assert seen == (at(1), at(2, millis=2 * hour))
     assert first(seen, "a".__eq__, 2 * hour, hour) == at(2, millis=2 * hour)
     assert first(seen, "a".__eq__, 2 * hour, DAY) == at(1)
+
+
+def test_a_repeat_each_second_does_not_make_an_endless_list() -> None:
+    """A trigger's window is a second, and sightings are kept for a day: once its value did not fit any more."""
+    seen: tuple[Sighting, ...] = ()
+    for second in range(1_000):
+        here = at(second, millis=second * 1_001)
+        seen = remember(seen, here, 1_000, DAY) or seen
+        assert first(seen, "a".__eq__, here.millis, 1_000) == here
+        assert remember(seen, at(9_999, millis=here.millis + 1), 1_000, DAY) is None
+        assert (first(seen, "a".__eq__, here.millis, DAY) == here) == (second == 0)
+    assert len(seen) == MOST
+
+
+def test_sources_without_number_do_not_make_an_endless_list() -> None:
+    seen: tuple[Sighting, ...] = ()
+    for number in range(1_000):
+        seen = remember(seen, at(number, f"{number}" + "\U0001f600" * 996), DAY, DAY) or seen
+    assert len(encode(seen)) < 1_000_000
+    assert first(seen, lambda source: True, 0, DAY) == seen[0] == at(0, "0" + "\U0001f600" * 996)
+    assert first(seen, lambda source: source.startswith("999"), 0, DAY) is None
 
 
 def test_what_the_longest_window_has_passed_leaves_the_list() -> None:

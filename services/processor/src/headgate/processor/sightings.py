@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 VERSION = 1
+MOST = 100
+"""Of one fingerprint. A value must fit in a record of the changelog, whatever producers choose to repeat."""
 _ENTRY = struct.Struct(">BHqqH")
 """Topic code, partition, offset, broker time in ms, length of the source's name; the name follows."""
 _ONLY = struct.Struct(">BBHqqH")
@@ -96,6 +98,9 @@ def remember(
 
     `here` joins unless its source was seen within the shortest window of the triggers that listen to it: then
     each of them has its first sighting already. What even the longest window has passed leaves the list.
+
+    A full list gives up its source's oldest, behind which there are later ones; a source that is new to it does
+    not join, and its events pass each time. The run's id is the same each time, so that nothing is lost by either.
     """
     if not sightings:
         return (here,)
@@ -107,4 +112,9 @@ def remember(
         if sighting.source == here.source and sighting.millis >= recent:
             return None
     kept = [sighting for sighting in sightings if sighting.millis >= alive]
+    if len(kept) >= MOST:
+        oldest = next((one for one in kept if one.source == here.source), None)
+        if oldest is None:
+            return None
+        kept.remove(oldest)
     return (*kept, here)
