@@ -20,7 +20,7 @@ import structlog
 from headgate.common import avro, deadletter, rekeying
 from headgate.common.conditions import Activation, activation
 from headgate.common.deadletter import Reason
-from headgate.common.errors import Poison, Unreachable
+from headgate.common.errors import HeadgateError, Poison, Undecodable, Unreachable
 from headgate.common.failpoints import armed, failpoint
 from headgate.common.fingerprints import partition_of
 from headgate.common.headers import Headers, text
@@ -161,15 +161,7 @@ class Stage:
     def _handle(self, record: Record, triggers: Triggers, counts: Counter[str]) -> None:
         """Decide, remember and send. Nothing is sent for a record before it is known to be readable."""
         try:
-            refuse_bulk(record.key, record.headers)
-            incoming = self.reader.read(
-                record.value,
-                record.headers,
-                record.topic,
-                record.partition,
-                record.offset,
-                record.timestamp,
-            )
+            incoming = self._read(record)
             event = incoming.event
             fingerprint: str = event["fingerprint"]
             key = fingerprint.encode()
@@ -180,7 +172,7 @@ class Stage:
             asked = activation(event, incoming.content())
             alone = text(record.headers, deadletter.TRIGGER) if _is_replay(record) else None
             if alone:
-                verdicts, reason = self._judge_alone(alone, fingerprint, asked, triggers)
+                verdicts, reason = self._judge_alone(alone, event, asked, triggers)
             else:
                 verdicts, reason = self._decide(record, event, key, asked, triggers)
         except Poison as problem:
@@ -191,6 +183,24 @@ class Stage:
         counts["decided" if verdicts else "unheard"] += 1
         for verdict in verdicts:
             counts[verdict.outcome] += 1
+
+    def _read(self, record: Record) -> Incoming:
+        """Whatever goes wrong with these bytes is theirs: read again they would fail again, for ever."""
+        try:
+            refuse_bulk(record.key, record.headers)
+            return self.reader.read(
+                record.value,
+                record.headers,
+                record.topic,
+                record.partition,
+                record.offset,
+                record.timestamp,
+            )
+        except (HeadgateError, MemoryError):
+            raise
+        except Exception as problem:
+            log.exception("A record failed in a way that nobody foresaw; it becomes a dead letter.")
+            raise Undecodable(f"reading it failed: {type(problem).__name__}: {problem}") from problem
 
     def _belongs_here(self, record: Record, fingerprint: bytes) -> bool:
         """Only the raw topic has producers that may choose a partition of their own."""
@@ -230,14 +240,17 @@ class Stage:
         return verdicts, ""
 
     def _judge_alone(
-        self, name: str, fingerprint: str, asked: Activation, triggers: Triggers
+        self, name: str, event: dict[str, Any], asked: Activation, triggers: Triggers
     ) -> tuple[Sequence[Verdict], str]:
         """The replay of what failed for one trigger: for that one alone, and whatever the table says. Its
-        run id is what it always was, so twice is harmless."""
+        run id is what it always was, so twice is harmless. A header makes no trigger hear another's source."""
         trigger = triggers.get(name)
         if trigger is None:
             return (), f"a replay for trigger {name}, which does not exist any more"
-        return [judge(trigger, fingerprint, asked)], ""
+        if trigger not in triggers.candidates(event["provider"], event["source"], event["type"]):
+            named = event["source"] or "without a source"
+            return (), f"a replay for trigger {name}, which does not listen to source {named}"
+        return [judge(trigger, event["fingerprint"], asked)], ""
 
     def _send(self, record: Record, incoming: Incoming, verdicts: Sequence[Verdict], reason: str) -> None:
         event = incoming.event
