@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cel_expr_python import cel
 
-from headgate.common.conditions import clauses, fields, quick, tree
+from headgate.common.conditions import clauses, fields, quick, tree, work
 from headgate.common.errors import HeadgateError, Invalid
 from headgate.common.headers import rfc3339
 
@@ -128,6 +128,7 @@ class Condition:
             raise Invalid(f"it is not valid CEL: {_plain(problem)}") from problem
         self.kind = self._expression.kind
         self.tree = self._expression.tree
+        self._looks_around = work.looks_around(source, self.tree)
         self._parts: list[tuple[str, _Expression | None, _Expression | None]] | None = None
 
     def evaluate(self, activation: Activation) -> Verdict:
@@ -153,6 +154,9 @@ class Condition:
         return self._whole(activation).plain_value()
 
     def _whole(self, activation: Activation) -> Any:
+        too_much = work.too_much(activation.record.get("data", "")) if self._looks_around else None
+        if too_much is not None:
+            raise ConditionError(f"`{_short(self.source)}` stopped: {too_much}")
         try:
             result = self._expression.whole(activation)
         except RuntimeError as problem:
