@@ -186,6 +186,19 @@ def test_a_foreign_record_beyond_a_mebibyte_is_too_large() -> None:
         read(b'"' + b"x" * (1_048_576 - 1) + b'"')
 
 
+def test_a_cloud_event_that_the_runner_would_not_take_is_too_large_at_once() -> None:
+    structured = ("content-type", b"application/cloudevents+json")
+    head = b'{"id": "1", "source": "s", "type": "t", "data": '
+    # Written out as everybody writes it, a number may be four times as long.
+    with pytest.raises(TooLarge, match="written out"):
+        read(head + b"[" + b",".join([b"9e15"] * 99_000) + b"]}", structured)
+    with pytest.raises(TooLarge, match="attributes have"):
+        read(head + b'1, "tenant": "' + b"x" * 49_152 + b'"}', structured)
+    assert read(
+        head + b'"' + b"x" * 1_000_000 + b'", "tenant": "' + b"x" * 40_000 + b'"}', structured
+    ).foreign
+
+
 header_names = st.sampled_from(
     [
         "content-type",

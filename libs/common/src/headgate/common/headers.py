@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +18,7 @@ LAST_MOMENT = 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds since 1970."""
 
 
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _second = (-1, "")
 """The last whole second that was written, and how."""
 
@@ -69,8 +71,9 @@ def new_traceparent() -> str:
 
 
 def child_traceparent(parent: str | None) -> str:
-    """The next step of a trace: the same trace id, a span id of its own."""
-    if parent and len(parent) == 55 and parent.startswith("00-"):
+    """The next step of a trace: the same trace id, a span id of its own. A stranger's that is none begins anew:
+    it becomes a header of requests, and no engine can be sent just anything there."""
+    if parent and _TRACEPARENT.fullmatch(parent):
         return f"{parent[:36]}{random.getrandbits(64):016x}{parent[52:]}"
     return new_traceparent()
 

@@ -23,6 +23,8 @@ from headgate.processor.batching.salvage import UnreadableHeaders
 FINGERPRINT = "headgate-fingerprint"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
+_MAX_ATTRIBUTES_BYTES = 48 * 1024
+"""Of a CloudEvent: with data of the largest size, the runner still takes the event."""
 MAX_BESIDE_BYTES = 512 * 1024
 """Of key and headers together: with a value of the largest size they still fit on every topic of ours."""
 _NAMES = ("id", "fingerprint", "source")
@@ -195,7 +197,15 @@ def _cloud_event(attributes: dict[str, str], data: Any, value: bytes | None = No
             raise Undecodable(f"the CloudEvent's {name} is longer than {_MAX_NAME} characters")
     source, type = attributes["source"], attributes["type"]
     fingerprint = fingerprints.of_cloud_event(source, attributes["id"])
-    event = _event(source, type, fingerprint, orjson.dumps(data) if value is None else value, data)
+    value = orjson.dumps(data) if value is None else value
+    if len(value) > MAX_RECORD_BYTES:
+        raise TooLarge(
+            f"the CloudEvent's data, written out, has {len(value)} bytes; the limit is {MAX_RECORD_BYTES}"
+        )
+    size = sum(len(name.encode()) + len(text.encode()) for name, text in attributes.items())
+    if size > _MAX_ATTRIBUTES_BYTES:
+        raise TooLarge(f"the CloudEvent's attributes have {size} bytes; the limit is {_MAX_ATTRIBUTES_BYTES}")
+    event = _event(source, type, fingerprint, value, data)
     event["subject"] = attributes.get("subject")
     event["attributes"] = {k: v for k, v in attributes.items() if k not in _ATTRIBUTES}
     moment = _micros(attributes.get("time"))
