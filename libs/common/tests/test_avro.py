@@ -73,6 +73,33 @@ def test_a_schema_whose_items_take_no_bytes_is_refused(items: str):
         )
 
 
+def test_a_type_that_takes_no_bytes_is_found_behind_its_name():
+    empty = '{"name":"e","type":{"type":"record","name":"E","fields":[]}}'
+    with pytest.raises(Undecodable, match=r"takes no bytes \(n\.E\)"):
+        avro.parse(
+            f'{{"type":"record","name":"R","namespace":"n","fields":[{empty},'
+            '{"name":"x","type":{"type":"array","items":"E"}}]}'
+        )
+
+
+@pytest.mark.parametrize(
+    "inner", ['["null","R"]', '{"type":"array","items":"n.R"}', '{"type":"map","values":["null","R"]}']
+)
+def test_a_type_with_itself_in_it_is_refused(inner: str):
+    """A value of it goes as deep as its bytes say; the decoder's stack ends the process before that."""
+    with pytest.raises(Undecodable, match=r"itself in it \(n\.R\)"):
+        avro.parse(
+            f'{{"type":"record","name":"R","namespace":"n","fields":[{{"name":"next","type":{inner}}}]}}'
+        )
+
+
+def test_a_type_may_be_used_twice():
+    kind = '{"type":"record","name":"K","fields":[{"name":"b","type":"boolean"}]}'
+    avro.parse(
+        f'{{"type":"record","name":"R","fields":[{{"name":"a","type":{kind}}},{{"name":"b","type":"K"}}]}}'
+    )
+
+
 def test_a_giant_item_count_in_few_bytes_is_poison_not_memory():
     schema = avro.parse(
         '{"type":"record","name":"R","fields":[{"name":"x","type":{"type":"array","items":"string"}}]}'

@@ -1,3 +1,8 @@
+import json
+import subprocess
+import sys
+import time
+
 import pytest
 
 from headgate.common import conditions
@@ -108,3 +113,53 @@ def test_an_expression_may_give_anything_and_a_condition_may_not():
     assert conditions.expression(source).value(conditions.activation(EVENT, {"n": 7})) == "7"
     with pytest.raises(Invalid, match="the condition gives STRING, not true or false"):
         conditions.compile(source)
+
+
+def test_nulls_that_the_library_gives_out_do_not_use_up_pythons_own() -> None:
+    """Without the counterweight in `cel` the interpreter aborts: "deallocating None"."""
+    code = (
+        "import sys\n"
+        "from headgate.common.conditions import activation, expression\n"
+        "event = dict(id='1', fingerprint='f', source='s', provider='p', type='t', subject=None, occurred_at=0,"
+        " attributes={}, data='{}')\n"
+        "asked = activation(event, {'nulls': [None] * 10_000})\n"
+        "for _ in range(50): expression('event.data.nulls').value(asked)\n"
+        "print('alive')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+MANY = {"text": "zqqq" * 150_000, "items": [f"zq{n}" for n in range(9_000)], "xs": [{"name": "zq"}] * 9_000}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "event.data.items.exists(i, event.data.text.contains(i))",
+        "event.data.items.exists(i, event.data.text.contains(i)) && 1u == 2u",
+        "size(event.data.items.map(i, event.data.text + event.data.text)) == 1",
+        "event.data.xs.exists(x, event.data.items.exists(i, x.name == i))",
+        "[event.data].exists(d, d.items.exists(i, d.text.contains(i)))",
+    ],
+)
+def test_a_loop_that_looks_around_is_no_work_without_end(source: str):
+    """The first took 25 s, in which nothing else ran: longer than a consumer may be silent."""
+    began = time.monotonic()
+    with pytest.raises(ConditionError, match=r"(9000|10000) rounds"):
+        asked_with_its_text(source, MANY)
+    assert time.monotonic() - began < 1
+    few = {**MANY, "items": MANY["items"][:3], "xs": []}
+    assert not asked_with_its_text(source, few).passed
+
+
+def test_a_loop_over_its_own_items_is_asked_however_many_they_are():
+    assert asked_with_its_text('event.data.xs.exists(x, x.name.contains("q"))', MANY).passed
+    assert not asked_with_its_text(
+        'event.data.xs.all(x, x.name.contains("zq") && x.name != "zq")', MANY
+    ).passed
+
+
+def asked_with_its_text(source: str, data: object) -> conditions.Verdict:
+    event = {**EVENT, "data": json.dumps(data)}
+    return conditions.compile(source).evaluate(conditions.activation(event, data))

@@ -30,3 +30,14 @@ def test_a_trace_has_the_form_of_the_standard_and_its_next_step_the_same_id() ->
     assert child[:36] == parent[:36]
     assert child[36:52] != parent[36:52]
     assert new_traceparent()[:36] != parent[:36]
+
+
+@given(
+    st.text(min_size=52, max_size=52).map("00-".__add__)
+    | st.sampled_from(
+        ["", "00-" + "a" * 31 + "\n-" + "b" * 16 + "-01", "00-" + "²" * 32 + "-" + "b" * 16 + "-01"]
+    )
+)
+def test_what_a_stranger_calls_a_trace_and_is_none_is_not_passed_on(parent: str) -> None:
+    """It becomes a header of the request to the engine, which refuses to be sent a line break."""
+    assert TRACEPARENT.fullmatch(child_traceparent(parent))

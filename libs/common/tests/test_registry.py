@@ -63,7 +63,7 @@ def test_a_registry_in_trouble_is_waited_for_and_an_unknown_id_is_not_asked_for_
 
 def test_a_cache_that_cannot_be_kept_is_said_once_and_stops_nothing(httpserver: HTTPServer, tmp_path: Path):
     for number in (5, 6):
-        answer = {"schema": '{"type": "record", "name": "R", "fields": []}'}
+        answer = {"schema": '{"type": "record", "name": "R", "fields": [{"name": "b", "type": "boolean"}]}'}
         httpserver.expect_request(f"/schemas/ids/{number}").respond_with_json(answer)
     no_folder = tmp_path / "file"
     no_folder.touch()

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from headgate.common.errors import TooLarge
+from headgate.common.errors import TooLarge, Unreachable
 from headgate.common.producer import Producer
 from headgate.common.testing.cluster import Stack
 from headgate.common.testing.waiting import until
@@ -44,6 +44,33 @@ async def test_a_record_that_cannot_be_read_leaves_what_was_known(stack: Stack):
     await producer.send(topic, key="b", value=b"2")
     await until(lambda: view.get("b") == 2)
     assert view.get("a") == 1
+    view.stop()
+    await producer.close()
+
+
+async def test_a_record_that_needs_the_registry_is_read_when_that_is_back(stack: Stack):
+    away = True
+
+    def decode(_: str, value: bytes) -> int:
+        if value == b"2" and away:
+            raise Unreachable("the schema registry does not answer")
+        return int(value)
+
+    producer = Producer(stack.kafka)
+    topic = stack.topics.triggers
+    for key, value in [("a", b"1"), ("a", b"2"), ("gone", b"2"), ("gone", None), ("b", b"1")]:
+        await producer.send(topic, key=key, value=value)
+    view = View(stack.kafka, topic, decode)
+    view.start()
+    await until(lambda: view.snapshot() == {"a": 1, "b": 1})
+    # What others say goes on, and nobody is told that this is all.
+    await producer.send(topic, key="b", value=b"3")
+    await until(lambda: view.get("b") == 3)
+    assert not await asyncio.to_thread(view.wait_ready, 2.5)
+    assert not view.fresh()
+    away = False  # decode looks at it
+    assert await asyncio.to_thread(view.wait_ready, 20)
+    assert view.snapshot() == {"a": 2, "b": 3}
     view.stop()
     await producer.close()
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.common import avro, fingerprints
+from headgate.common import avro, deadletter, fingerprints
+from headgate.common.deadletter import Reason
 from headgate.common.model import Stored, Trigger
+from headgate.common.rekeying import Original
+from headgate.common.topics import Topics
 from headgate.processor.decide import Verdict
-from headgate.processor.outputs import Encoder
+from headgate.processor.outputs import Encoder, letter
 from headgate.processor.records import Incoming, Reader
 from headgate.processor.triggers import Listener
 
@@ -82,3 +86,25 @@ def test_a_matched_event_is_the_same_copied_or_encoded(copied: bool) -> None:
         "event": event,
     }  # fmt: skip
     assert matched == avro.encode(avro.schema("MatchedEvent"), 1, expected)
+
+
+def test_a_dead_letter_is_what_was_sent() -> None:
+    original = Original("raw", 0, 0, b"\xff", [("a", b"\x00"), ("a", b"")])
+    value, key, headers = letter(Reason("processor", "undecodable", "why"), b"v", original, 0)
+    assert (value, key, headers[:2]) == (b"v", b"\xff", original.headers)
+    assert deadletter.read(headers).message == "why"
+
+
+def test_a_dead_letter_fits_on_its_topic_whatever_was_sent() -> None:
+    """A compressed record may be a thousand times what its topic takes."""
+    limit = int(Topics().get(Topics().dlq).config["max.message.bytes"])
+    many = [("x", b"y" * 100_000)] * 30
+    original = Original("raw", 0, 0, b"k" * 9_000_000, [*many, ("", b"z" * 9_000_000)])
+    value, key, headers = letter(Reason("processor", "too-large", "why"), b"v" * 9_000_000, original, 0)
+    size = len(value or b"") + len(key or b"") + sum(len(name) + len(text) for name, text in headers)
+    assert size < limit - 64 * 1024
+    said = deadletter.read(headers).message
+    assert said.startswith(
+        "why (26 headers left out; key cut from 9000000 bytes; value cut from 9000000 bytes"
+    )
+    assert hashlib.sha256(b"v" * 9_000_000).hexdigest() in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import uuid
 from collections import Counter
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+from confluent_kafka import Producer
 
 from headgate.common import deadletter, fingerprints
 from headgate.common.failpoints import EXIT_CODE
@@ -227,6 +229,48 @@ async def _publish_with_a_broken_header_name(world: Any, key: bytes, value: byte
         assert answer.topics[0][1][0][1] == 0
     finally:
         await producer.stop()
+
+
+def test_what_only_compression_brought_past_the_topics_limit_is_dead_and_stops_nothing(world: Any) -> None:
+    world.trigger("all", sources=[{"provider": "events"}])
+    packed = Producer(
+        {**world.stack.kafka.librdkafka(), "compression.type": "gzip", "message.max.bytes": 40_000_000}
+    )
+    packed.produce(world.topics.raw, b'"%s"' % (b"x" * 12_000_000), partition=1)
+    packed.produce(world.topics.raw, b"{}", b"k" * 3_000_000, partition=1)
+    packed.produce(world.topics.raw, b"{}", headers=[("tracestate", b"h" * 5_000_000)], partition=1)
+    packed.produce(world.topics.raw, b'{"good": 1}', partition=1)
+    assert packed.flush(30) == 0
+    running = world.start().wait_ready()
+    letters = world.wait_letters(3)
+    assert {deadletter.read(letter.headers()).code for letter in letters} == {"too-large"}
+    world.wait_decisions(1)
+    assert [one["event"]["data"] for one in world.matched()] == ['{"good": 1}']
+    assert running.process.poll() is None
+
+
+def test_what_a_transaction_took_back_starts_nothing_and_its_markers_are_no_stall(world: Any) -> None:
+    world.trigger("all", sources=[{"provider": "events"}])
+    producer = Producer({**world.stack.kafka.librdkafka(), "transactional.id": "another-program"})
+    producer.init_transactions(30)
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce(world.topics.raw, b'{"n": %d}' % number, partition=number)
+        producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(world.topics.raw, b'{"taken": "back"}', partition=0)
+    producer.flush(30)
+    producer.abort_transaction(30)
+    limits = {"PROCESSOR__STALL_SECONDS": "4", "PROCESSOR__STALL_EXIT_SECONDS": "12"}
+    running = world.start(**limits).wait_ready()
+    world.wait_decisions(6)
+    # Two looks of the watchdog and its patience pass.
+    until = time.monotonic() + 16
+    while time.monotonic() < until:
+        assert running.ready, running.answer("readyz")
+        time.sleep(0.5)
+    assert {one["event"]["data"] for one in world.matched()} == {f'{{"n": {number}}}' for number in range(6)}
+    assert running.process.poll() is None
 
 
 async def test_a_header_name_that_no_client_can_read_stops_nothing(world: Any) -> None:

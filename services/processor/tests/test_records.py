@@ -106,8 +106,53 @@ def test_a_fingerprint_in_the_headers_counts() -> None:
 
 
 def test_a_rekeyed_record_keeps_the_id_of_where_it_first_stood() -> None:
-    incoming = read(b"{}", ("headgate-origin", b"headgate.events.raw/5/9"))
-    assert incoming.event["id"] == fingerprints.foreign_event_id("headgate.events.raw", 5, 9)
+    origin = [("headgate-origin", b"headgate.events.raw/5/9")]
+    copy = Reader(7).read(b"{}", origin, "headgate.events.rekeyed", 3, 42, 1_700_000_000_000)
+    assert copy.event["id"] == fingerprints.foreign_event_id("headgate.events.raw", 5, 9)
+
+
+@pytest.mark.parametrize(
+    "origin", [b"headgate.events.raw/5/9", "a/²/3".encode(), b"a/1/" + b"9" * 5_000, b"a\nb/1/1"]
+)
+def test_a_strangers_word_for_where_his_record_first_stood_is_nothing(origin: bytes) -> None:
+    incoming = read(b"{}", ("headgate-origin", origin))
+    assert incoming.event["id"] == fingerprints.foreign_event_id("raw", 3, 42)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "yesterday"])
+def test_a_time_that_is_none_is_that_of_the_broker(time: str) -> None:
+    document = {"id": "17", "source": "s", "type": "t", "time": time}
+    incoming = read(json.dumps(document).encode(), ("content-type", b"application/cloudevents+json"))
+    assert incoming.event["occurred_at"] == incoming.event["received_at"]
+
+
+def test_an_attribute_that_is_null_is_not_there() -> None:
+    document = {"id": "17", "source": "s", "type": "t", "subject": None, "tenant": None, "data_base64": None}
+    structured = ("content-type", b"application/cloudevents+json")
+    event = read(json.dumps(document).encode(), structured).event
+    assert (event["subject"], event["attributes"]) == (None, {})
+    with pytest.raises(Undecodable, match="has no id"):
+        read(json.dumps({**document, "id": None}).encode(), structured)
+
+
+@pytest.mark.parametrize("field", ["occurred_at", "received_at"])
+def test_a_time_that_nobody_can_write_is_poison(field: str) -> None:
+    with pytest.raises(Undecodable, match=f"{field} is 4611686018427387904"):
+        read(ours(**{field: 2**62}))
+
+
+def test_a_name_of_our_own_in_the_table_is_no_fingerprint() -> None:
+    with pytest.raises(Undecodable, match="NUL"):
+        read(ours(fingerprint="\0headgate"))
+    with pytest.raises(Undecodable, match="NUL"):
+        read(b"{}", ("headgate-fingerprint", b"\0barrier"))
+
+
+def test_data_is_as_deep_in_avro_as_it_may_be_elsewhere() -> None:
+    assert read(ours(data="[" * 64 + "]" * 64)).content()
+    with pytest.raises(Undecodable, match="deeper"):
+        read(ours(data="[" * 65 + "]" * 65)).content()
+    assert read(ours(data=json.dumps(["[{"] * 100))).content()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +184,19 @@ def test_a_foreign_record_beyond_a_mebibyte_is_too_large() -> None:
     assert read(b'"' + b"x" * (1_048_576 - 2) + b'"').foreign
     with pytest.raises(TooLarge):
         read(b'"' + b"x" * (1_048_576 - 1) + b'"')
+
+
+def test_a_cloud_event_that_the_runner_would_not_take_is_too_large_at_once() -> None:
+    structured = ("content-type", b"application/cloudevents+json")
+    head = b'{"id": "1", "source": "s", "type": "t", "data": '
+    # Written out as everybody writes it, a number may be four times as long.
+    with pytest.raises(TooLarge, match="written out"):
+        read(head + b"[" + b",".join([b"9e15"] * 99_000) + b"]}", structured)
+    with pytest.raises(TooLarge, match="attributes have"):
+        read(head + b'1, "tenant": "' + b"x" * 49_152 + b'"}', structured)
+    assert read(
+        head + b'"' + b"x" * 1_000_000 + b'", "tenant": "' + b"x" * 40_000 + b'"}', structured
+    ).foreign
 
 
 header_names = st.sampled_from(

@@ -128,3 +128,24 @@ def test_a_full_list_gives_up_its_oldest_but_none_that_may_have_to_pass_again() 
     new = at(MOST, millis=MOST * 2 * DAY)
     assert remember(full, new, [Trigger(DAY)], everything) == (*full[1:], new)
     assert remember(full, new, [Trigger(DAY)], nothing) is None
+
+
+def test_a_repeat_each_second_makes_no_endless_list_and_no_second_run_of_a_longer_window() -> None:
+    brief, long = Trigger(1_000), Trigger(DAY)
+    seen: tuple[Sighting, ...] = ()
+    for second in range(1_000):
+        here = at(second, millis=second * 1_001)
+        seen = remember(seen, here, [brief, long], everything) or seen
+        assert here in new_to(brief, seen)
+        assert (here in new_to(long, seen)) == (second == 0)
+        assert remember(seen, at(9_999, millis=here.millis + 1), [brief, long], everything) is None
+    assert len(seen) == MOST
+
+
+def test_sources_without_number_make_no_endless_list() -> None:
+    seen: tuple[Sighting, ...] = ()
+    for number in range(1_000):
+        here = at(number, f"{number}" + "\U0001f600" * 996)
+        seen = remember(seen, here, [Trigger(DAY, here.source)], everything) or seen
+    assert len(encode(seen)) < 1_000_000
+    assert len(seen) == MOST

@@ -46,9 +46,9 @@ def schema(name: str) -> Schema:
 
 def parse(text: str) -> Schema:
     """Parse a writer's schema and refuse shapes that let a few bytes become gigabytes."""
-    parsed = json.loads(text)
+    parsed = fastavro.parse_schema(_without_logical_types(json.loads(text)))
     _refuse_amplifiers(parsed)
-    return fastavro.parse_schema(_without_logical_types(parsed))
+    return parsed
 
 
 def _without_logical_types(node: Any) -> Any:
@@ -60,23 +60,34 @@ def _without_logical_types(node: Any) -> Any:
     return node
 
 
-def _refuse_amplifiers(node: Any) -> None:
-    """An array or map of nulls costs no bytes an item: six bytes can announce twenty million."""
+def _refuse_amplifiers(node: Any, inside: tuple[str, ...] = ()) -> None:
+    """An array or map of nulls costs no bytes an item: six bytes can announce twenty million. A type that has
+    itself in it goes as deep as its bytes say, and the decoder's stack does not.
+
+    Names are whole ones here, as fastavro parsed them; `inside` are those of the types around this one.
+    """
     if isinstance(node, list):
         for branch in node:
-            _refuse_amplifiers(branch)
+            _refuse_amplifiers(branch, inside)
         return
+    if isinstance(node, str) and node in inside:
+        raise Undecodable(f"the writer's schema has a type with itself in it ({node}); refused")
     if not isinstance(node, dict):
         return
+    if "name" in node:
+        # Another part of the schema may have it as an item by its name alone.
+        if _is_empty(node):
+            raise Undecodable(f"the writer's schema has a type that takes no bytes ({node['name']}); refused")
+        inside = (*inside, node["name"])
     if node.get("type") in ("array", "map"):
         items = node.get("items", node.get("values"))
         if _is_empty(items):
             raise Undecodable("the writer's schema has an array or map whose items take no bytes; refused")
-        _refuse_amplifiers(items)
+        _refuse_amplifiers(items, inside)
     if isinstance(node.get("type"), (dict, list)):
-        _refuse_amplifiers(node["type"])
+        _refuse_amplifiers(node["type"], inside)
     for one in node.get("fields", ()):
-        _refuse_amplifiers(one.get("type"))
+        _refuse_amplifiers(one.get("type"), inside)
 
 
 def _is_empty(node: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +13,12 @@ AVRO = b"application/avro"
 _CONTENT_TYPE = ("content-type", AVRO)
 _VERSION = ("ce_specversion", b"1.0")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MOMENT = -62_135_596_800_000_000
+LAST_MOMENT = 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds since 1970."""
 
 
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _second = (-1, "")
 """The last whole second that was written, and how."""
 
@@ -27,6 +32,11 @@ def rfc3339(micros: int) -> str:
         text = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:-6]
         _second = seconds, text
     return f"{text}.{fraction:06d}Z" if fraction else f"{text}Z"
+
+
+def is_moment(micros: int) -> bool:
+    """Whether it lies in the years 1 to 9999: others cannot be written."""
+    return FIRST_MOMENT <= micros <= LAST_MOMENT
 
 
 def cloud_event(
@@ -61,8 +71,9 @@ def new_traceparent() -> str:
 
 
 def child_traceparent(parent: str | None) -> str:
-    """The next step of a trace: the same trace id, a span id of its own."""
-    if parent and len(parent) == 55 and parent.startswith("00-"):
+    """The next step of a trace: the same trace id, a span id of its own. A stranger's that is none begins anew:
+    it becomes a header of requests, and no engine can be sent just anything there."""
+    if parent and _TRACEPARENT.fullmatch(parent):
         return f"{parent[:36]}{random.getrandbits(64):016x}{parent[52:]}"
     return new_traceparent()
 

@@ -6,6 +6,7 @@ its dead letter is what was really sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,10 @@ ORIGIN_KEY = "headgate-origin-key"
 """Header of a copy: the key it had there. Absent when it had none."""
 
 RawHeaders = Sequence[tuple[str, bytes]]
+
+_PLACE = re.compile(r"(.+)/([0-9]{1,9})/([0-9]{1,18})", re.DOTALL)
+_COPIES = ".events.rekeyed"
+"""How the name of the one topic ends that has copies. Elsewhere their headers are a stranger's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +62,13 @@ def foreign_event_id(
     headers: Iterable[tuple[str, bytes | None]], topic: str, partition: int, offset: int
 ) -> str:
     """The id of an event whose producer gave it none of ours: derived from where the record first stood."""
-    return fingerprints.foreign_event_id(*(_place(text(headers, ORIGIN)) or (topic, partition, offset)))
+    origin = _place(text(headers, ORIGIN)) if topic.endswith(_COPIES) else None
+    return fingerprints.foreign_event_id(*(origin or (topic, partition, offset)))
 
 
 def _place(origin: str | None) -> tuple[str, int, int] | None:
-    parts = (origin or "").rsplit("/", 2)
-    if len(parts) == 3 and parts[0] and parts[1].isdigit() and parts[2].isdigit():
-        return parts[0], int(parts[1]), int(parts[2])
-    return None
+    parts = _PLACE.fullmatch(origin or "")
+    return (parts[1], int(parts[2]), int(parts[3])) if parts else None
 
 
 def _without(headers: RawHeaders) -> Headers:

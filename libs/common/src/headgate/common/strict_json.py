@@ -41,7 +41,7 @@ def loads(data: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
     except orjson.JSONDecodeError as error:
         raise NotStrictJson(f"not JSON: {error.msg} at byte {error.pos}") from None
     if containers > limits.depth or most > limits.names:
-        _measure(document, limits)
+        measure(document, limits)
     # A repeated name leaves one colon fewer when the document is written again. An escaped colon could make up
     # for it, so a document that escapes any takes the exact way.
     if marks.count(b":") != orjson.dumps(document).count(b":") or (b"\\" in data and b"\\u003" in data):
@@ -56,7 +56,8 @@ def _refuse_too_many(data: bytes, limits: JsonLimits) -> None:
         raise NotStrictJson(f"more than {limits.nodes} values")
 
 
-def _measure(document: Any, limits: JsonLimits) -> None:
+def measure(document: Any, limits: JsonLimits = DEFAULT_LIMITS) -> None:
+    """Refuse what is too deep, or has an object with too many names."""
     level, depth = [document], 0
     while level := [value for value in level if type(value) is dict or type(value) is list]:
         depth += 1

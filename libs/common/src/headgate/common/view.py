@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from headgate.common.errors import HeadgateError
+from headgate.common.errors import HeadgateError, Unreachable
 from headgate.common.model import Source, Stored, Trigger
 from headgate.common.registry import Codec
 from headgate.common.settings import KafkaSettings
@@ -32,7 +32,7 @@ class View(Generic[Value]):
     """Read `topic` from its beginning and follow it. `decode` turns a key and a record's bytes into a value.
 
     A record that cannot be read is logged and leaves what was known of its key: one bad record must not
-    take a trigger away.
+    take a trigger away. One whose schema the registry has to be asked for is asked for until that answers.
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class View(Generic[Value]):
         self._decode = decode
         self._on_change = on_change
         self._values: dict[str, Value] = {}
+        self._waiting: dict[str, bytes] = {}
+        """By name, records that could not be read because the registry was away."""
         self._ready = threading.Event()
         self._stopping = threading.Event()
         self._fresh_at = float("-inf")
@@ -124,7 +126,9 @@ class View(Generic[Value]):
                 if seen is None and now - checked_at < CHECK_SECONDS:
                     continue
                 checked_at = now
-                if not self._at_end(consumer, position):
+                for name, value in list(self._waiting.items()):
+                    self._take(name, value, seen)
+                if self._waiting or not self._at_end(consumer, position):
                     continue
                 if seen is not None:
                     self._forget_all_but(seen)
@@ -152,6 +156,7 @@ class View(Generic[Value]):
     def _take(self, key: bytes | str | None, value: bytes | str | None, seen: set[str] | None) -> None:
         """One record. `seen` holds what a first reading has met, until it reaches the end."""
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key or ""
+        waited = self._waiting.pop(name, None)
         if value is None:
             if seen is not None:
                 seen.discard(name)
@@ -160,8 +165,19 @@ class View(Generic[Value]):
             return
         if seen is not None:
             seen.add(name)
+        raw = value if isinstance(value, bytes) else value.encode()
         try:
-            decoded = self._decode(name, value if isinstance(value, bytes) else value.encode())
+            decoded = self._decode(name, raw)
+        except Unreachable as problem:
+            self._waiting[name] = raw
+            if waited != raw:
+                log.warning(
+                    "A record waits for the schema registry.",
+                    topic=self._topic,
+                    name=name,
+                    error=str(problem),
+                )
+            return
         except Exception as problem:
             log.error(
                 "A record cannot be read and is passed over; what was known of its name stays.",

@@ -41,6 +41,7 @@ class Catalogue:
                 continue
             try:
                 self._compiled[name] = stored, Listener.of(stored)
-            except Invalid as problem:
+            except (Invalid, ValueError, ArithmeticError) as problem:
+                # Others may write to its topic: one such record must not stop all triggers.
                 log.error("A trigger cannot be used.", trigger=name, error=str(problem))
         return [listener for _, listener in self._compiled.values()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,8 @@ class Cluster:
         self._config: dict[str, Any] = {**settings.librdkafka(), "socket.timeout.ms": 10_000, "log_level": 2}
         self._admin = AdminClient(self._config)
         self._askers: dict[str, Consumer] = {}
+        self._prefix = settings.prefix
+        self._stood: dict[tuple[str, int], int] = {}
 
     def topic_id(self, topic: str) -> str:
         """The id that tells a topic from another that had its name."""
@@ -92,6 +95,50 @@ class Cluster:
         except (KafkaException, TimeoutError) as problem:
             raise Unreachable(f"Kafka does not tell the offsets of {group}: {problem}") from problem
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    def past_markers(
+        self, done: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int]:
+        """`done`, and the end instead where nothing is left to be read before it.
+
+        The end of a producer's transaction takes an offset too, and no reader is given it: nobody commits it.
+        Looked at is only what has not moved since it was asked for last.
+        """
+        still = {one: at for one, at in done.items() if at < ends[one] and self._stood.get(one) == at}
+        self._stood = dict(done)
+        unread = self._unread(still) if still else set()
+        return {one: ends[one] if one in still and one not in unread else at for one, at in done.items()}
+
+    def _unread(self, since: Mapping[tuple[str, int], int]) -> set[tuple[str, int]]:
+        """The partitions that give a record at or behind the offset; those that do not answer count too."""
+        unread, left = set(since), set(since)
+        until = time.monotonic() + _TIMEOUT_SECONDS
+        try:
+            self._reader.assign([TopicPartition(*one, offset) for one, offset in since.items()])
+            while left and time.monotonic() < until:
+                message = self._reader.poll(0.2)
+                if message is None:
+                    continue
+                one, error = (message.topic() or "", message.partition() or 0), message.error()
+                if error is None:
+                    left.discard(one)
+                elif error.code() == KafkaError._PARTITION_EOF and one in left:
+                    left.discard(one)
+                    unread.discard(one)
+            self._reader.unassign()
+        except KafkaException as problem:
+            raise Unreachable(f"Kafka does not tell what is left to read: {problem}") from problem
+        return unread
+
+    @cached_property
+    def _reader(self) -> Consumer:
+        own = {
+            "group.id": f"{self._prefix}.unread",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        little = {"fetch.message.max.bytes": 65_536, "queued.max.messages.kbytes": 1_024}
+        return Consumer({**self._config, **own, **little, "enable.partition.eof": True})
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}

@@ -69,6 +69,11 @@ def judge(trigger: Listener, fingerprint: str, event: Activation) -> Verdict:
             order_key = str(trigger.order_by.value(event))
     except ConditionError as problem:
         return Verdict(trigger, "error", str(problem))
+    except MemoryError:
+        raise
+    except Exception as problem:
+        # Evaluated again it would fail again, for ever, and hold up all other events.
+        return Verdict(trigger, "error", f"evaluating it failed: {type(problem).__name__}: {problem}")
     return Verdict(trigger, "started", reason, trigger.run_id(fingerprint), order_key)
 
 

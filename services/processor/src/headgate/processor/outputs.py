@@ -6,6 +6,7 @@ and to the schemas.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,11 +18,15 @@ import fastavro
 from headgate.common import avro, binary, deadletter
 from headgate.common.deadletter import Reason
 from headgate.common.headers import AVRO, Headers, child_traceparent, new_traceparent, rfc3339, text
+from headgate.common.rekeying import Original
+from headgate.common.topics import MIB
 from headgate.processor.decide import Verdict
-from headgate.processor.records import Incoming
+from headgate.processor.records import MAX_BESIDE_BYTES, Incoming
 from headgate.processor.triggers import Listener
 
 _KEPT_LETTER_HEADERS = 64
+_KEPT_LETTER_BYTES = 4 * MIB
+"""Of a value. Compression lets producers write far more than the topic's limit, and the letter must be stored."""
 _EVENT_HEADERS = frozenset(
     {"content-type", "ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time", "ce_subject", "traceparent",
      "tracestate", deadletter.REPLAY_OF, deadletter.ATTEMPT}
@@ -130,15 +135,30 @@ class Encoder:
         return [_CONTENT_TYPE, _SPECVERSION, ours, _DECISION_SOURCE, _DECISION_TYPE, self._time, trace]
 
 
-def letter_headers(reason: Reason, original: Sequence[tuple[str, bytes]], micros: int) -> Headers:
-    """A dead letter's headers; a record that came with hundreds keeps the first of them."""
-    kept = list(original)
-    if len(kept) > _KEPT_LETTER_HEADERS:
-        reason = replace(
-            reason, message=f"{reason.message} ({len(kept) - _KEPT_LETTER_HEADERS} headers left out)"
-        )
-        kept = kept[:_KEPT_LETTER_HEADERS]
-    return deadletter.headers(reason, kept, datetime.fromtimestamp(micros / 1_000_000, UTC))
+def letter(
+    reason: Reason, value: bytes | None, original: Original, micros: int
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """A dead letter's value, key and headers. What no topic would take is cut, and that is said."""
+    cut = []
+    kept: Headers = []
+    beside = 0
+    for header in original.headers:
+        beside += len(header[0]) + len(header[1] or b"")
+        if len(kept) < _KEPT_LETTER_HEADERS and beside <= MAX_BESIDE_BYTES:
+            kept.append(header)
+    if len(kept) < len(original.headers):
+        cut.append(f"{len(original.headers) - len(kept)} headers left out")
+    key = original.key
+    if key is not None and len(key) > MAX_BESIDE_BYTES:
+        cut.append(f"key cut from {len(key)} bytes")
+        key = key[:MAX_BESIDE_BYTES]
+    if value is not None and len(value) > _KEPT_LETTER_BYTES:
+        cut.append(f"value cut from {len(value)} bytes, whose SHA-256 is {hashlib.sha256(value).hexdigest()}")
+        value = value[:_KEPT_LETTER_BYTES]
+    if cut:
+        reason = replace(reason, message=f"{reason.message} ({'; '.join(cut)})")
+    failed_at = datetime.fromtimestamp(micros / 1_000_000, UTC)
+    return value, key, deadletter.headers(reason, kept, failed_at)
 
 
 def _check_matched(whole: Any) -> None:

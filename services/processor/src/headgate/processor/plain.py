@@ -1,8 +1,9 @@
 """The same stage under plain Faust: one event at a time, Faust's own table and producer.
 
 The fallback should a new Faust break the batch transport, and the baseline of the benchmark. Guarantees are
-the same but for three: nothing is swept from the table, Faust acks an event whose task was cancelled, and
-recovery ends where a broker says the changelog does, which one that was paused may not know.
+the same but for four: nothing is swept from the table, Faust acks an event whose task was cancelled, events
+that a producer's transaction took back are read, and recovery ends where a broker says the changelog does,
+which one that was paused may not know.
 """
 
 from __future__ import annotations

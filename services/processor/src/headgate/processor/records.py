@@ -15,6 +15,7 @@ import orjson
 
 from headgate.common import avro, fingerprints, rekeying, strict_json
 from headgate.common.errors import HeadgateError, TooLarge, Undecodable
+from headgate.common.headers import is_moment
 from headgate.common.model.kinds import EVENTS
 from headgate.common.topics import MAX_RECORD_BYTES
 from headgate.processor.batching.salvage import UnreadableHeaders
@@ -22,7 +23,12 @@ from headgate.processor.batching.salvage import UnreadableHeaders
 FINGERPRINT = "headgate-fingerprint"
 _STRUCTURED = "application/cloudevents"
 _MAX_NAME = 1_000
+_MAX_ATTRIBUTES_BYTES = 48 * 1024
+"""Of a CloudEvent: with data of the largest size, the runner still takes the event."""
+MAX_BESIDE_BYTES = 512 * 1024
+"""Of key and headers together: with a value of the largest size they still fit on every topic of ours."""
 _NAMES = ("id", "fingerprint", "source")
+_MOMENTS = ("occurred_at", "received_at")
 _ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
 
 Headers = Sequence[tuple[str, bytes]]
@@ -49,12 +55,17 @@ class Incoming:
     parsed: bool = False
 
     def content(self) -> Any:
-        """`data` parsed; Undecodable when it is no JSON."""
+        """`data` parsed; Undecodable when it is no JSON, or too deep for what comes after us."""
         if not self.parsed:
+            text = self.event["data"]
             try:
-                self.data = orjson.loads(self.event["data"])
+                self.data = orjson.loads(text)
+                if text.count("[") + text.count("{") > strict_json.DEFAULT_LIMITS.depth:
+                    strict_json.measure(self.data)
             except orjson.JSONDecodeError as problem:
                 raise Undecodable(f"the event's data is not JSON: {problem}") from problem
+            except strict_json.NotStrictJson as problem:
+                raise Undecodable(f"the event's data is not JSON that we take: {problem}") from problem
             self.parsed = True
         return self.data
 
@@ -95,7 +106,7 @@ class Reader:
         if len(given) > _MAX_NAME:
             raise Undecodable(f"the header {FINGERPRINT} is longer than {_MAX_NAME} characters")
         if given:
-            event["fingerprint"] = given
+            event["fingerprint"] = _checked_fingerprint(given)
         event["id"] = rekeying.foreign_event_id(headers, topic, partition, offset)
         event["received_at"] = millis * 1000
         event.setdefault("occurred_at", millis * 1000)
@@ -111,6 +122,15 @@ class Reader:
         return Incoming(_checked(avro.decode(writer, value, self._own)), None, False)
 
 
+def refuse_bulk(key: bytes | None, headers: Headers) -> None:
+    """TooLarge when what comes beside the value is: a compressed record may hold more than its topic's limit."""
+    size = len(key or b"")
+    for name, value in headers:
+        size += len(name) + len(value or b"")
+    if size > MAX_BESIDE_BYTES:
+        raise TooLarge(f"key and headers have {size} bytes; the limit is {MAX_BESIDE_BYTES}")
+
+
 def _checked(event: dict[str, Any]) -> dict[str, Any]:
     if len(event["data"]) > MAX_RECORD_BYTES:
         raise TooLarge(f"the event's data has more than {MAX_RECORD_BYTES} bytes")
@@ -120,7 +140,20 @@ def _checked(event: dict[str, Any]) -> dict[str, Any]:
             raise Undecodable(f"the event has no {name}")
         if len(text) > _MAX_NAME:
             raise Undecodable(f"the event's {name} is longer than {_MAX_NAME} characters")
+    for name in _MOMENTS:
+        if not is_moment(event[name]):
+            raise Undecodable(
+                f"the event's {name} is {event[name]} µs since 1970, outside the years 1 to 9999"
+            )
+    _checked_fingerprint(event["fingerprint"])
     return event
+
+
+def _checked_fingerprint(text: str) -> str:
+    """Names that begin with a NUL are our own, in the table and in its changelog."""
+    if text[0] == "\0":
+        raise Undecodable("the event's fingerprint begins with a NUL")
+    return text
 
 
 def _structured(value: bytes) -> dict[str, Any]:
@@ -128,6 +161,8 @@ def _structured(value: bytes) -> dict[str, Any]:
     document = _json(value)
     if not isinstance(document, dict):
         raise Undecodable("a structured CloudEvent is a JSON object")
+    # An attribute that is null is one that is not there: so says the JSON format of CloudEvents.
+    document = {name: value for name, value in document.items() if value is not None}
     if "data_base64" in document:
         raise Undecodable("a CloudEvent with binary data cannot be conditioned on; send JSON data")
     attributes = {
@@ -162,7 +197,15 @@ def _cloud_event(attributes: dict[str, str], data: Any, value: bytes | None = No
             raise Undecodable(f"the CloudEvent's {name} is longer than {_MAX_NAME} characters")
     source, type = attributes["source"], attributes["type"]
     fingerprint = fingerprints.of_cloud_event(source, attributes["id"])
-    event = _event(source, type, fingerprint, orjson.dumps(data) if value is None else value, data)
+    value = orjson.dumps(data) if value is None else value
+    if len(value) > MAX_RECORD_BYTES:
+        raise TooLarge(
+            f"the CloudEvent's data, written out, has {len(value)} bytes; the limit is {MAX_RECORD_BYTES}"
+        )
+    size = sum(len(name.encode()) + len(text.encode()) for name, text in attributes.items())
+    if size > _MAX_ATTRIBUTES_BYTES:
+        raise TooLarge(f"the CloudEvent's attributes have {size} bytes; the limit is {_MAX_ATTRIBUTES_BYTES}")
+    event = _event(source, type, fingerprint, value, data)
     event["subject"] = attributes.get("subject")
     event["attributes"] = {k: v for k, v in attributes.items() if k not in _ATTRIBUTES}
     moment = _micros(attributes.get("time"))
@@ -198,7 +241,8 @@ def _micros(text: str | None) -> int | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    micros = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    return micros if is_moment(micros) else None
 
 
 def _has_attributes(headers: Headers) -> bool:

@@ -20,7 +20,7 @@ import structlog
 from headgate.common import avro, deadletter, rekeying
 from headgate.common.conditions import Activation, activation
 from headgate.common.deadletter import Reason
-from headgate.common.errors import Poison, Unreachable
+from headgate.common.errors import HeadgateError, Poison, Undecodable, Unreachable
 from headgate.common.failpoints import armed, failpoint
 from headgate.common.fingerprints import partition_of
 from headgate.common.headers import Headers, text
@@ -28,8 +28,8 @@ from headgate.common.rekeying import Original, original_of
 from headgate.common.topics import Topics
 from headgate.processor import metrics, sightings
 from headgate.processor.decide import Verdict, claims, decide, judge
-from headgate.processor.outputs import Encoder, letter_headers
-from headgate.processor.records import Incoming, NeedsSchema, Reader
+from headgate.processor.outputs import Encoder, letter
+from headgate.processor.records import Incoming, NeedsSchema, Reader, refuse_bulk
 from headgate.processor.sightings import Sighting, Sightings
 from headgate.processor.triggers import Triggers, key_of
 
@@ -175,14 +175,7 @@ class Stage:
     def _handle(self, record: Record, triggers: Triggers, counts: Counter[str]) -> None:
         """Decide, remember and send. Nothing is sent for a record before it is known to be readable."""
         try:
-            incoming = self.reader.read(
-                record.value,
-                record.headers,
-                record.topic,
-                record.partition,
-                record.offset,
-                record.timestamp,
-            )
+            incoming = self._read(record)
             event = incoming.event
             fingerprint: str = event["fingerprint"]
             key = fingerprint.encode()
@@ -193,7 +186,7 @@ class Stage:
             asked = activation(event, incoming.content())
             alone = text(record.headers, deadletter.TRIGGER) if _is_replay(record) else None
             if alone:
-                verdicts, reason = self._judge_alone(alone, fingerprint, asked, triggers)
+                verdicts, reason = self._judge_alone(alone, event, asked, triggers)
             else:
                 verdicts, reason = self._decide(record, event, key, asked, triggers)
         except Poison as problem:
@@ -204,6 +197,24 @@ class Stage:
         counts["decided" if verdicts else "unheard"] += 1
         for verdict in verdicts:
             counts[verdict.outcome] += 1
+
+    def _read(self, record: Record) -> Incoming:
+        """Whatever goes wrong with these bytes is theirs: read again they would fail again, for ever."""
+        try:
+            refuse_bulk(record.key, record.headers)
+            return self.reader.read(
+                record.value,
+                record.headers,
+                record.topic,
+                record.partition,
+                record.offset,
+                record.timestamp,
+            )
+        except (HeadgateError, MemoryError):
+            raise
+        except Exception as problem:
+            log.exception("A record failed in a way that nobody foresaw; it becomes a dead letter.")
+            raise Undecodable(f"reading it failed: {type(problem).__name__}: {problem}") from problem
 
     def _belongs_here(self, record: Record, fingerprint: bytes) -> bool:
         """Only the raw topic has producers that may choose a partition of their own."""
@@ -242,14 +253,17 @@ class Stage:
         return verdicts, ""
 
     def _judge_alone(
-        self, name: str, fingerprint: str, asked: Activation, triggers: Triggers
+        self, name: str, event: dict[str, Any], asked: Activation, triggers: Triggers
     ) -> tuple[Sequence[Verdict], str]:
         """The replay of what failed for one trigger: for that one alone, and whatever the table says. Its
-        run id is what it always was, so twice is harmless."""
+        run id is what it always was, so twice is harmless. A header makes no trigger hear another's source."""
         trigger = triggers.get(name)
         if trigger is None:
             return (), f"a replay for trigger {name}, which does not exist any more"
-        return [judge(trigger, fingerprint, asked)], ""
+        if trigger not in triggers.candidates(event["provider"], event["source"], event["type"]):
+            named = event["source"] or "without a source"
+            return (), f"a replay for trigger {name}, which does not listen to source {named}"
+        return [judge(trigger, event["fingerprint"], asked)], ""
 
     def _send(self, record: Record, incoming: Incoming, verdicts: Sequence[Verdict], reason: str) -> None:
         event = incoming.event
@@ -296,8 +310,8 @@ class Stage:
             offset=original.offset,
             attempt=deadletter.attempt_of(original.headers),
         )
-        headers = letter_headers(reason, original.headers, time.time_ns() // 1000)
-        self.outbox.send(self.topics.dlq, record.value, original.key, headers)
+        value, key, headers = letter(reason, record.value, original, time.time_ns() // 1000)
+        self.outbox.send(self.topics.dlq, value, key, headers)
 
     def _original(self, record: Record) -> Original:
         """What its producer wrote. Only our copies are believed when they say where they come from."""

@@ -158,7 +158,8 @@ def positions(app: faust.App, topics: Topics, cluster: Cluster) -> dict[tuple[st
     ends = cluster.ends(mine)
     committed = cluster.committed(topics.processor_app, mine)
     starts = cluster.starts(one for one in mine if one not in committed)
-    return {one: (committed.get(one, starts.get(one, 0)), ends[one]) for one in mine}
+    found = {one: committed.get(one, starts.get(one, 0)) for one in mine}
+    return {one: (done, ends[one]) for one, done in cluster.past_markers(found, ends).items()}
 
 
 def source_partitions(app: faust.App, topics: Topics) -> list[TP]:

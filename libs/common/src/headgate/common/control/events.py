@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headgate.common import fingerprints, rekeying
 from headgate.common.errors import Poison
-from headgate.common.headers import text
+from headgate.common.headers import FIRST_MOMENT, LAST_MOMENT, text
 from headgate.common.model.kinds import EVENTS
 
 from .connection import Connection
 from .scan import Record
 
-MICROS = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FINGERPRINT = "headgate-fingerprint"
 """Header by which another producer may name the fingerprint itself."""
 
 
 def moment(micros: int) -> datetime:
-    """Microseconds since 1970 as a time."""
-    return datetime.fromtimestamp(micros / MICROS, UTC)
+    """Microseconds since 1970 as a time. A stranger may have written any number: the nearest that is one."""
+    return _EPOCH + timedelta(microseconds=max(FIRST_MOMENT, min(micros, LAST_MOMENT)))
 
 
 def time_of(event_id: str) -> int | None:
