@@ -105,6 +105,13 @@ CONTROLS: dict[str, Control] = {
         ),
         frozenset({"lost"}),
     ),
+    "save-before-publish": Control(
+        replace(
+            scenarios()["F1"],
+            launchers={"poller": module("tests.chaos.broken.save_before_publish")},
+        ),
+        frozenset({"cursor ahead"}),
+    ),
     "acks-1": Control(
         replace(
             scenarios()["F4"],

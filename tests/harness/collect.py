@@ -82,7 +82,7 @@ def collect(
     decoder = Decoder(pipeline.cluster.registry.url)
     ok = names(accepted)
     runs = tuple(pipeline.runs(marks[0]))
-    slots = _slots(pipeline, runs)
+    slots = _slots(pipeline.prefix, runs, reader.records(topics.raw))
     runs = (*_begun_before(pipeline, runs, slots), *runs)
     return Evidence(
         expected=(*expected, *extra.expected, *slots),
@@ -104,14 +104,18 @@ def collect(
     )
 
 
-def _slots(pipeline: Pipeline, runs: Sequence[RunRow]) -> list[Expected]:
-    """Every second from the first slot that ran to the last one: each must have its run."""
-    ran = sorted(datetime.fromisoformat(row.token[5:]) for row in runs if row.token.startswith("slot "))
+def _slots(prefix: str, runs: Sequence[RunRow], stored: Iterable[Record]) -> list[Expected]:
+    """Every second from the first slot that is known to the last one, by its run or by its record: each must have
+    its run."""
+    begins = f"cron/{CRON}:"
+    names = [row.token.removeprefix("slot ") for row in runs if row.token.startswith("slot ")]
+    keys = [(record.key or b"").decode("utf-8", "replace") for record in stored]
+    names += [key.removeprefix(begins) for key in keys if key.startswith(begins)]
+    known = sorted(map(datetime.fromisoformat, names))
     slots: list[Expected] = []
-    while ran and (slot := ran[0] + timedelta(seconds=len(slots))) <= ran[-1]:
+    while known and (slot := known[0] + timedelta(seconds=len(slots))) <= known[-1]:
         name = slot.isoformat().replace("+00:00", "Z")
-        run = ids.run_id(pipeline.prefix, CRON, f"cron/{CRON}:{name}")
-        slots.append(Expected(f"slot {name}", "new", run))
+        slots.append(Expected(f"slot {name}", "new", ids.run_id(prefix, CRON, f"{begins}{name}")))
     return slots
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from headgate.common import catalogue
-from headgate.common.model import Duration, Source, Trigger
+from headgate.common.model import Duration, Source, Trigger, parse_duration
 from headgate.common.model.jsonschema import json_schema
 
 MODELS = [Trigger, Source, *(provider.config for provider in catalogue.providers().values())]
@@ -41,3 +41,10 @@ def test_a_default_duration_stands_as_people_write_it_and_is_read_back() -> None
     default = json_schema(Waiting)["properties"]["grace"]["default"]
     assert default == "1h30m"
     assert Waiting.model_validate({"grace": default}) == Waiting()
+
+
+@pytest.mark.parametrize("text", ["36501d", "99999999999d", "1" * 400 + "s"])
+def test_a_duration_beyond_the_calendar_is_refused_in_words(text: str) -> None:
+    assert parse_duration("36500d") == timedelta(days=36_500)
+    with pytest.raises(ValueError, match="longer than a hundred years"):
+        parse_duration(text)

@@ -21,6 +21,7 @@ from headgate.common.sources.position import (
     unseen,
 )
 from headgate.common.sources.provider import Cursor, Event, Page
+from headgate.common.topics import MAX_RECORD_BYTES
 
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 OVERLAP = timedelta(seconds=120)
@@ -92,6 +93,14 @@ def test_an_opaque_token_moves_as_the_provider_says_and_keeps_the_newest_keys() 
     assert position.cursor == Token(token="x")
     assert len(position.known) == MAX_REMEMBERED
     assert str(MAX_REMEMBERED + 4) in position.known
+
+
+def test_keys_of_any_length_and_text_are_remembered_and_fit_a_record() -> None:
+    keys = ["k" * 3000 + str(number) for number in range(MAX_REMEMBERED)] + ["\ud83d", "naïve", ""]
+    events = [Event(key=key, type="t", data={}) for key in keys]
+    position = advance(Position(Since(since=NOON)), page(*events, until=0), OVERLAP)
+    assert unseen(position, page(*events[-MAX_REMEMBERED:], until=0)).events == []
+    assert sum(len(key.encode()) + 2 for key in position.known) < MAX_RECORD_BYTES * 0.8
 
 
 def test_a_bad_item_is_dead_lettered_once() -> None:

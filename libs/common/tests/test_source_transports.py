@@ -37,6 +37,32 @@ async def test_a_user_name_in_an_address_is_refused() -> None:
             await http.get("/")
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-Api-Key"])
+@pytest.mark.parametrize(
+    ("home", "away", "carried"),
+    [
+        ("https://api.example.com", "https://evil.example/", False),
+        ("https://api.example.com", "https://api.example.com:8443/", False),
+        ("http://api.example.com:8080", "https://api.example.com/", False),
+        ("https://api.example.com", "https://api.example.com/elsewhere", True),
+        ("http://api.example.com", "https://api.example.com/", True),
+    ],
+)
+async def test_a_redirect_carries_the_credential_nowhere_else_whatever_its_header(
+    name: str, home: str, away: str, carried: bool
+) -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(302 if len(asked) == 1 else 200, headers={"location": away})
+
+    transport = Authorized(httpx.MockTransport(answer), httpx.URL(home), lambda: (name, "secret"))
+    async with client(transport) as http:
+        await http.get(f"{home}/")
+    assert [name in request.headers for request in asked] == [True, carried]
+
+
 async def test_a_gateway_that_stumbles_is_asked_again_and_a_limit_is_not() -> None:
     answers = [502, 200]
     asked: list[int] = []
@@ -119,7 +145,7 @@ def test_instants_survive_our_records(at: datetime) -> None:
 
 @pytest.mark.parametrize(
     "value", ["2026-11-18T12:00:00Z", "2026-11-18T13:00:00+01:00", "2026-11-18T12:00:00", 1795003200, 1795003200000.0,
-              "Wed, 18 Nov 2026 12:00:00 GMT"]
+              "1795003200", "1795003200.000", "1795003200000", "Wed, 18 Nov 2026 12:00:00 GMT"]
 )  # fmt: skip
 def test_times_are_read_as_providers_write_them(value: object) -> None:
     assert moment(value) == datetime(2026, 11, 18, 12, tzinfo=UTC)

@@ -45,6 +45,22 @@ async def test_an_event_names_its_slot_in_utc_and_in_the_zone_of_the_schedule() 
     assert event.type == "tick"
 
 
+async def test_a_schedule_that_is_edited_makes_up_for_no_slot_it_did_not_have() -> None:
+    clock, memory = FixedClock(NOON), Memory()
+    memory.saved = Position(LastSlot(last=NOON - timedelta(hours=2)))
+    hourly = {"cron": "0 * * * *", "catch_up": "all"}
+    await take_turn(Calendars(clock).open(source(hourly)), memory.saved, memory.publish, memory.save)
+    assert len(memory.published) == 2
+
+    clock.at += timedelta(minutes=30)
+    edited = Calendars(clock).open(source({"every": "1m", "catch_up": "all"}))
+    await take_turn(edited, memory.saved, memory.publish, memory.save)
+    assert len(memory.published) == 2
+    clock.at += timedelta(minutes=2)
+    await take_turn(edited, memory.saved, memory.publish, memory.save)
+    assert [event.key[11:16] for event in memory.published[2:]] == ["12:31", "12:32"]
+
+
 async def test_it_sleeps_to_the_next_slot_in_naps() -> None:
     clock = FixedClock(NOON + timedelta(seconds=27))
     calendar = Calendars(clock).open(source({"every": "30s"}))

@@ -20,6 +20,10 @@ NIGHTS = {
     "spring": datetime(2026, 3, 8, 5, 0, tzinfo=UTC),
     "autumn": datetime(2026, 11, 1, 3, 0, tzinfo=UTC),
     "plain": datetime(2026, 6, 1, 3, 0, tzinfo=UTC),
+    "spring in Berlin": datetime(2026, 3, 28, 22, 0, tzinfo=UTC),
+    "autumn in Berlin": datetime(2026, 10, 24, 22, 0, tzinfo=UTC),
+    "autumn on Lord Howe": datetime(2026, 4, 4, 12, 0, tzinfo=UTC),
+    "spring on Lord Howe": datetime(2026, 10, 3, 12, 0, tzinfo=UTC),
 }
 SCHEDULES: list[Slots] = [
     Every(timedelta(seconds=30)),
@@ -60,6 +64,13 @@ def test_a_time_that_comes_twice_in_autumn_runs_once() -> None:
 def test_a_pace_is_kept_through_the_hour_that_comes_twice() -> None:
     night = between(Cron("*/30 * * * *", NEW_YORK), NIGHTS["autumn"], NIGHTS["autumn"] + timedelta(hours=5))
     assert [b - a for a, b in pairwise(night)] == [timedelta(minutes=30)] * (len(night) - 1)
+
+
+def test_a_clock_that_moves_by_half_an_hour_costs_no_slot() -> None:
+    lord_howe = ZoneInfo("Australia/Lord_Howe")
+    start = NIGHTS["autumn on Lord Howe"]
+    night = between(Cron("15 */2 * * *", lord_howe), start, start + timedelta(hours=8))
+    assert local(night, lord_howe) == ["05 00:15 +11", "05 02:15 +1030", "05 04:15 +1030", "05 06:15 +1030"]
 
 
 @settings(max_examples=300, deadline=None)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from headgate.common.errors import Misconfigured
+from headgate.common.errors import Misconfigured, Transient
 from headgate.common.model import Source as Document
+from headgate.common.sources import MAX_REMEMBERED
 from headgate.common.sources.poll import Poll, Pollers
 from headgate.common.sources.position import Position
 from headgate.common.sources.turn import take_turn
@@ -91,6 +95,108 @@ async def test_the_position_does_not_move_before_the_last_page_of_a_list_in_any_
     assert memory.saved.cursor.watermark == NOON
     await drained(poll, memory)
     assert sorted(memory.keys) == [str(number) for number in range(6)]
+
+
+moves = st.lists(st.tuples(st.sampled_from(["change", "delete", "new"]), st.integers(0, 20)), max_size=10)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.sampled_from(["page", "link"]),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(1, 200), max_size=10),
+    st.lists(st.none() | moves.map(lambda some: some[:1]), max_size=12),
+)
+def test_a_numbered_list_that_moves_between_two_pages_loses_no_item(
+    style: str, asked_since: bool, newest_first: bool, ages: list[int], during: list[Any]
+) -> None:
+    """Items change, come and go between any two requests: when all is quiet, the last state of each was published."""
+    now = NOON
+    items = {number: NOON - timedelta(minutes=age) for number, age in enumerate(ages)}
+    batches = iter(during)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal now
+        page = int(request.url.params.get("p", "1"))
+        start = datetime.fromisoformat(request.url.params.get("after", "2026-01-01T00:00:00Z"))
+        rows = sorted(((at, number) for number, at in items.items() if at >= start), reverse=newest_first)
+        found = [{"id": number, "at": at.isoformat()} for at, number in rows[page * 2 - 2 : page * 2]]
+        headers = {"date": now.strftime("%a, %d %b %Y %H:%M:%S GMT")}
+        if page * 2 < len(rows):
+            headers["link"] = f'<{request.url.copy_set_param("p", str(page + 1))}>; rel="next"'
+        for what, number in next(batches, None) or ():
+            now += timedelta(seconds=61)
+            if what == "delete":
+                items.pop(number, None)
+            else:
+                items[number if what == "change" else 100 + len(items)] = now
+        return httpx.Response(200, json=found, headers=headers)
+
+    paging = {"style": style, "param": "p"}
+    since = {"since": {"param": "after"}} if asked_since else {}
+    poll = opened(answer, key=["id", "at"], paging=paging, **since)
+
+    async def scenario() -> Memory:
+        nonlocal now
+        memory = Memory()
+        for _ in range(len(during) + 3):
+            await drained(poll, memory, NOON - timedelta(hours=4))
+            now += timedelta(minutes=5)
+        return memory
+
+    memory = asyncio.run(scenario())
+    found = {(event.data["id"], event.data["at"]) for event in memory.published}
+    assert {(number, at.isoformat()) for number, at in items.items()} <= found
+
+
+async def test_a_list_that_never_holds_still_ends_the_turn_and_keeps_the_position() -> None:
+    gone = 0
+
+    def shrinking(request: httpx.Request) -> httpx.Response:
+        nonlocal gone
+        gone += 1
+        page = int(request.url.params["p"])
+        rows = [{"id": number, "at": NOON.isoformat()} for number in range(gone, 1000)]
+        return httpx.Response(200, json=rows[page * 500 : page * 500 + 500], headers=DATE)
+
+    memory = Memory()
+    with pytest.raises(Transient, match="moved through"):
+        await drained(opened(shrinking, paging={"style": "page", "param": "p", "first": 0}), memory)
+    assert memory.saved is not None
+    assert memory.saved.cursor.watermark == NOON
+    assert len(memory.keys) == len(set(memory.keys)) > 900
+
+
+async def test_an_api_that_gives_the_same_page_for_every_number_is_said() -> None:
+    poll = opened(lambda _: httpx.Response(200, json=ITEMS, headers=DATE), paging={"style": "page"})
+    with pytest.raises(Transient, match=r"paging\.param"):
+        await drained(poll)
+
+
+@pytest.mark.parametrize("gone_at", [0, 1])
+async def test_a_page_that_is_gone_loses_nothing_and_a_list_that_is_gone_is_said(gone_at: int) -> None:
+    gone = True
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(410) if gone and request.url.params["p"] == str(gone_at) else by_page(request)
+
+    poll = opened(answer, paging={"style": "page", "param": "p", "first": 0})
+    memory = Memory()
+    with pytest.raises(Transient if gone_at else Misconfigured, match="410"):
+        await drained(poll, memory)
+    gone = False
+    await drained(poll, memory)
+    assert memory.keys == [str(number) for number in range(6)]
+
+
+async def test_a_list_without_times_that_is_too_long_to_remember_is_refused() -> None:
+    rows = [{"id": number} for number in range(MAX_REMEMBERED)]
+    poll = opened(lambda _: httpx.Response(200, json=rows), time=None)
+    assert len((await drained(poll)).keys) == MAX_REMEMBERED
+    rows.append({"id": MAX_REMEMBERED})
+    with pytest.raises(Misconfigured, match="Set `time`"):
+        await drained(poll)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from headgate.common.testing.cluster import Stack
 from headgate.common.testing.fake_github import FakeGitHub
@@ -190,6 +191,44 @@ async def test_an_item_nobody_can_read_is_dead_lettered_once_and_the_others_pass
     await eventually(lambda: later in keys(outside), 20, [running])
     letters = outside.read(stack.topics.dlq)
     assert [json.loads(letter[3] or b"")["number"] for letter in letters] == [2]
+
+
+async def test_a_list_longer_than_the_send_queue_and_items_no_record_can_hold_stop_nothing(
+    stack: Stack, outside: Outside, poller: Callable[..., Child]
+) -> None:
+    now = datetime.now(UTC).isoformat()
+    rows = [{"id": str(number), "at": now} for number in range(21_000)]
+    strange = [{"id": "large", "at": now, "text": "x" * 7_000_000}, {"id": "\ud83d", "at": now}]
+    body = json.dumps([*rows, *strange]).encode()
+
+    async def listed(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/list", listed)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    outside.apply(
+        {
+            "apiVersion": "headgate/v1",
+            "kind": "Source",
+            "metadata": {"name": "long"},
+            "provider": "json",
+            "schedule": {"every": "1s"},
+            "startup": {"backfill": "1h"},
+            "config": {"url": f"http://127.0.0.1:{runner.addresses[0][1]}/list", "time": "at"},
+        }
+    )
+    try:
+        running = await poller().start()
+        await eventually(lambda: any(one["boundary"] for one in outside.cursors()), 40, [running])
+    finally:
+        await runner.cleanup()
+    assert set(keys(outside)) == {row["id"] for row in rows}
+    letters = outside.read(stack.topics.dlq)
+    assert sorted(len(letter[3] or b"") for letter in letters) == [len(json.dumps(strange[1])), 2**20]
+    assert "send queue is full" not in running.log()
 
 
 async def test_the_token_is_on_the_request_and_nowhere_else(

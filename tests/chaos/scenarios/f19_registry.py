@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+from aiohttp import web
 from tests.chaos.scenario import Round, Scenario
 from tests.harness.evidence import Expected
 from tests.harness.foreign import Foreign, avro_body, framed, raw_event
@@ -17,8 +21,8 @@ UNKNOWN = 700_000
 
 
 async def disturb(round_: Round) -> None:
-    """The kind of trouble goes by the seed, so that ten seeds see each of them several times."""
-    kinds = (away, away_and_restarted, forgetful, away_at_first_start)
+    """The kind of trouble goes by the seed, so that ten seeds see each of them."""
+    kinds = (away, away_and_restarted, forgetful, away_at_first_start, broken, slow)
     kind = kinds[round_.seed % len(kinds)]
     round_.nemesis.note("registry", kind=kind.__name__)
     round_.figures["registry"] = kind.__name__
@@ -36,20 +40,66 @@ async def start(round_: Round) -> None:
 
 
 async def away(round_: Round) -> None:
+    await stop(round_)
+    await goes_on_without_a_word(round_)
+    await start(round_)
+
+
+async def broken(round_: Round) -> None:
+    """Every request is answered 500."""
+
+    async def oops(_: web.Request) -> web.Response:
+        return web.Response(status=500, text="oops")
+
+    async with instead(round_, oops):
+        await goes_on_without_a_word(round_)
+    await start(round_)
+
+
+async def slow(round_: Round) -> None:
+    """Every answer takes half a minute."""
+
+    async def late(_: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response(status=404)
+
+    async with instead(round_, late):
+        await goes_on_without_a_word(round_)
+    await start(round_)
+
+
+@contextlib.asynccontextmanager
+async def instead(
+    round_: Round, answer: Callable[[web.Request], Awaitable[web.Response]]
+) -> AsyncIterator[None]:
+    """Something else answers at the registry's address."""
+    await stop(round_)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        address = urlsplit(round_.pipeline.cluster.registry.url)
+        await web.TCPSite(runner, address.hostname, address.port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def goes_on_without_a_word(round_: Round) -> None:
     """Known ids go on. A record with an unknown id is waited for, and dead-lettered only on the registry's word."""
     pipeline = round_.pipeline
-    await stop(round_)
     started = len(pipeline.runs())
     await until("runs start without a registry", lambda: len(pipeline.runs()) > started + 20, seconds=40)
     mark = token(round_.seed, UNKNOWN)
     producers = Producers(pipeline.cluster.bootstrap, pipeline.topics.raw, round_.history, 0)
-    value = framed(UNKNOWN, avro_body(raw_event(mark, {"token": mark})))
+    unknown = UNKNOWN + round_.seed  # each round its own: that an id is unknown is remembered for a while
+    value = framed(unknown, avro_body(raw_event(mark, {"token": mark})))
     await producers.produce(None, Foreign(value))
     await asyncio.sleep(4)
     if any(record.value == value for record in round_.reader.records(pipeline.topics.dlq)):
         round_.broken("buried without the registry's word", mark)
     round_.extra = replace(round_.extra, expected=(Expected(mark, "poison", ""),), accepted=frozenset([mark]))
-    await start(round_)
 
 
 async def away_and_restarted(round_: Round) -> None:

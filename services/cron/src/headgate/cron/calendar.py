@@ -48,6 +48,8 @@ class LastSlot(Cursor):
     """The last slot that was settled: published, or given up by the misfire policy."""
 
     last: datetime
+    schedule: str | None = None
+    """The schedule it is a slot of, as written."""
     version: int = 1
 
     @classmethod
@@ -69,6 +71,7 @@ class Calendar:
     def __init__(self, schedule: Schedule, config: Ticks, clock: Clock) -> None:
         self._schedule = schedule
         self._slots: Slots = slots_of(schedule)
+        self._written = f"{schedule.cron} {schedule.tz}" if schedule.cron else f"every {schedule.every}"
         self._misfire = Misfire(schedule.catch_up, config.grace, config.max_age)
         self._input = config.input
         self._clock = clock
@@ -78,9 +81,13 @@ class Calendar:
 
     async def page(self, cursor: Cursor) -> Page[Cursor]:
         assert isinstance(cursor, LastSlot)  # noqa: S101 - the runtime restores by our own class
-        found = due(self._slots, cursor.last, self._clock.now(), self._misfire)
+        now = self._clock.now()
+        if cursor.schedule not in (None, self._written):
+            # Nobody missed the slots that a new schedule would have had before it was written.
+            return Page(events=(), next=LastSlot(last=max(cursor.last, now), schedule=self._written))
+        found = due(self._slots, cursor.last, now, self._misfire)
         events = [self._event(slot) for slot in found.slots]
-        return Page(events=events, next=LastSlot(last=found.settled), more=found.more)
+        return Page(events=events, next=LastSlot(last=found.settled, schedule=self._written), more=found.more)
 
     def pause_seconds(self, position: Position, turn_took: float) -> float:
         """To the next slot, in naps."""

@@ -54,6 +54,21 @@ class Every:
             yield EPOCH + number * self.interval
 
 
+class _HalfHours(CronSim):
+    """CronSim goes from hour to hour and expects to stand at minute 0. Where the clock moves by half an hour
+    (Lord Howe Island) it then stands at half past, and what is due earlier in that hour would be skipped."""
+
+    def advance_hour(self) -> bool:
+        if self.dt.hour in self.hours:
+            return False
+        self.dt = self.dt.replace(minute=0, second=0)
+        while self.dt.hour not in self.hours:
+            self.tick(seconds=3600 - 60 * self.dt.minute)
+            if self.dt.hour == 0:
+                break
+        return True
+
+
 @dataclass(frozen=True)
 class Cron:
     """A cron expression of five fields in a time zone, with Debian's rule for the two odd nights: what is
@@ -65,7 +80,7 @@ class Cron:
 
     def after(self, at: datetime) -> Iterator[datetime]:
         last = at
-        for local in CronSim(self.expression, at.astimezone(self.tz)):
+        for local in _HalfHours(self.expression, at.astimezone(self.tz)):
             slot = local.astimezone(UTC)
             if slot > last:
                 yield slot

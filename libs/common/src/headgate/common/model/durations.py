@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_LONGEST_SECONDS = 36_500 * 86_400
+"""A hundred years: reckoning with more leaves the calendar."""
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -18,7 +20,10 @@ def parse_duration(text: str) -> timedelta:
     parts = _PART.findall(stripped)
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise ValueError(f"{text!r} is not a duration; write 30s, 5m, 1h30m, 24h or 7d")
-    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST_SECONDS:
+        raise ValueError(f"{text!r} is longer than a hundred years (36500d)")
+    return timedelta(seconds=seconds)
 
 
 def format_duration(value: timedelta) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,8 +13,11 @@ from pydantic import ValidationError
 
 from headgate.common.sources.provider import Cursor, Event, Page, key_of_bad
 
-MAX_REMEMBERED = 1_000
-"""Keys kept with a position. What falls out is published again and recognised by the processor."""
+MAX_REMEMBERED = 10_000
+"""Keys kept with a position: as many as fit a record of it, whatever they are. What falls out is published again
+and recognised by the processor."""
+
+_SHORT = re.compile(r"[\x20-\x7e]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -70,13 +75,21 @@ def begin(startup: Startup, now: datetime) -> datetime:
     return now - startup.backfill if startup.mode == "backfill" else now
 
 
+def mark(key: str) -> str:
+    """A key as a position keeps it: itself, or its hash where it is long or no text that a record can hold."""
+    if _SHORT.fullmatch(key):
+        return key
+    return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:48]
+
+
 def unseen(position: Position, page: Page[Cursor]) -> Page[Cursor]:
     """The page without what was published before, and without a key twice."""
     taken = set(position.known)
     events: list[Event] = []
     for event in page.events:
-        if event.key not in taken:
-            taken.add(event.key)
+        key = mark(event.key)
+        if key not in taken:
+            taken.add(key)
             events.append(event)
     bad = []
     for item in page.bad:
@@ -93,8 +106,9 @@ def advance(position: Position, page: Page[Cursor], overlap: timedelta) -> Posit
     edge = cursor.watermark
     known = dict(position.known)
     for event in page.events:
-        known.pop(event.key, None)
-        known[event.key] = event.occurred_at or edge
+        key = mark(event.key)
+        known.pop(key, None)
+        known[key] = event.occurred_at or edge
     for item in page.bad:
         known[key_of_bad(item.item)] = edge
     return replace(position, cursor=cursor, known=_still_needed(known, edge, overlap))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from uuid_utils import uuid7
 
@@ -22,6 +24,12 @@ from headgate.common.sources.times import micros
 from headgate.common.topics import MAX_RECORD_BYTES, Topics
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+AT_ONCE = 1_000
+"""Records of a page under way together: a list of any length must not fill the producer's queue."""
+LARGEST_LETTER_BYTES = 4 * 1024 * 1024
+"""A larger item is buried as its beginning: the dead-letter topic has a limit too."""
 
 
 def raw_event(source: Source, event: Event, received_at: datetime) -> Json:
@@ -51,12 +59,12 @@ class Publisher:
         self._clock = clock
 
     async def publish(self, source: Source, page: Page[Cursor]) -> None:
-        """Send all, then wait for all: acknowledged means that every one of them is stored."""
+        """Send and wait for all: acknowledged means that every one of them is stored."""
         now = self._clock.now()
-        sent = [self._send(source, event, now) for event in page.events]
-        sent += [self._bury(source, item, now) for item in page.bad]
-        if sent:
-            await asyncio.gather(*sent)
+        for events in _portions(page.events):
+            await asyncio.gather(*[self._send(source, event, now) for event in events])
+        for items in _portions(page.bad):
+            await asyncio.gather(*[self._bury(source, item, now) for item in items])
 
     def _send(self, source: Source, event: Event, now: datetime) -> asyncio.Future[Any]:
         try:
@@ -78,15 +86,22 @@ class Publisher:
     def _bury(self, source: Source, error: BadItem, now: datetime) -> asyncio.Future[Any]:
         """One item to the dead-letter topic, as the JSON the provider gave."""
         print_ = fingerprint(source.provider, source.scope, key_of_bad(error.item))
+        value, kind, cut = json.dumps(error.item, default=str).encode(), b"application/json", ""
+        if len(value) > LARGEST_LETTER_BYTES:
+            cut = f" (cut: the first MiB of {len(value)} bytes, SHA-256 {hashlib.sha256(value).hexdigest()})"
+            value, kind = value[:MAX_RECORD_BYTES], b"application/octet-stream"
         reason = deadletter.Reason(
             stage=self._service,
             code="bad-item",
-            message=f"source {source.name} ({source.provider}): {error}",
+            message=f"source {source.name} ({source.provider}): {error}{cut}",
             next="correct the source's key or time field, or the item at its origin; the page went on without it",
             topic=self._topics.raw,
             fingerprint=print_,
         )
-        value = json.dumps(error.item, default=str).encode()
-        original = [("content-type", b"application/json"), ("ce_source", f"/headgate/{source.name}".encode())]
+        original = [("content-type", kind), ("ce_source", f"/headgate/{source.name}".encode())]
         headers = deadletter.headers(reason, original, now)
         return self._producer.send(self._topics.dlq, key=print_, value=value, headers=headers)
+
+
+def _portions(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (many[start : start + AT_ONCE] for start in range(0, len(many), AT_ONCE))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBER = re.compile(r"\d{10}(\.\d+)?|\d{13}")
+"""Seconds or milliseconds of these centuries, as text. ISO 8601 would take 1795052400000 for a day in 1795."""
 
 
 def micros(at: datetime) -> int:
@@ -20,11 +23,13 @@ def instant(micros: int) -> datetime:
 
 
 def moment(value: Any) -> datetime:
-    """A time out of JSON: ISO 8601, an HTTP date, or a number of seconds or milliseconds since 1970.
+    """A time out of JSON: ISO 8601, an HTTP date, or a number of seconds or milliseconds since 1970, also as text.
 
     What names no zone is UTC. ValueError says what cannot be read.
     """
     try:
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            value = float(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             milliseconds = value if abs(value) > 1e11 else value * 1000
             return _EPOCH + timedelta(milliseconds=milliseconds)

@@ -30,7 +30,8 @@ class Around(httpx.AsyncBaseTransport):
 
 
 class Authorized(Around):
-    """Adds the credential, to requests of the source's own origin only: redirects do not carry it on.
+    """Adds the credential, to requests of the source's own origin only: redirects do not carry it on. (The step
+    from http up to https stays at home.)
 
     Refuses the step from https down to http, and addresses with a user name in them.
     """
@@ -40,6 +41,9 @@ class Authorized(Around):
     ) -> None:
         super().__init__(inner)
         self._home = home
+        self._origins = {origin(home)}
+        if origin(home) == ("http", home.host, 80):
+            self._origins.add(("https", home.host, 443))
         self._header = header
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -47,10 +51,12 @@ class Authorized(Around):
             raise Misconfigured("an address with a user name in it is refused; give the credential as `auth`")
         if self._home.scheme == "https" and request.url.scheme != "https":
             raise Misconfigured(f"{self._home.host} leads from https to http; refused. Correct the address")
-        if origin(request.url) == origin(self._home):
-            header = self._header()
-            if header is not None:
-                request.headers[header[0]] = header[1]
+        header = self._header()
+        if header is not None and origin(request.url) in self._origins:
+            request.headers[header[0]] = header[1]
+        elif header is not None:
+            # httpx carries every header but Authorization along a redirect.
+            request.headers.pop(header[0], None)
         return await self.inner.handle_async_request(request)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -9,12 +11,14 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.common.sources import (
+    MAX_REMEMBERED,
     Cursor,
     Event,
     Misconfigured,
     Page,
     Source,
     SourceConfig,
+    Transient,
     check,
     each,
     joined,
@@ -23,6 +27,8 @@ from headgate.common.sources import (
     origin,
 )
 
+MOST_READINGS = 10
+"""Of a list that does not hold still, in one turn."""
 Path = Annotated[str, Field(pattern=r"^(\$\.?)?[^\s.\[\]]*([.\[][^\s.\[\]]+\]?)*$")]
 """`data.items`, `$.data.items` or `pages[0].items`; empty or `$` is the whole."""
 
@@ -84,7 +90,8 @@ class Items(SourceConfig):
     time: Annotated[
         Path | None,
         Field(
-            description="Field with the time of change. Without one the whole list counts as new at the first poll.",
+            description="Field with the time of change. Without one the whole list counts as new at the first poll, "
+            f"and may hold {MAX_REMEMBERED} items.",
             examples=["updated_at"],
         ),
     ] = None
@@ -94,17 +101,32 @@ class Items(SourceConfig):
     subject: Annotated[Path | None, Field(description="Field that names the thing, as event.subject.")] = None
     since: Annotated[SinceParameter | None, Field(description="How the API is asked for what is new.")] = None
     paging: Annotated[
-        Paging | None, Field(description="How to the next page; without it there is one page.")
+        Paging | None,
+        Field(
+            description="How to the next page; without it there is one page. A list of several pages with a `time` is "
+            "read until two readings agree, so that nothing is skipped when it moves between two requests."
+        ),
     ] = None
 
 
 class Window(Cursor):
-    """Everything up to `since` was read. Within a window, the next page and the newest time so far: lists
-    come in any order, so `since` moves only when the last page was read."""
+    """Everything up to `since` was read. The rest is set only within a list of several pages: they come in any
+    order, so `since` moves when the last page was read, and the same was met when all were read before."""
 
     since: datetime
     newest: datetime | None = None
     page: str | None = None
+    last: tuple[int, ...] = ()
+    """The marks of the items of the page before."""
+    count: int = 0
+    """Items met in this reading so far."""
+    met: int = 0
+    """The sum of their marks, of the items up to `upto`."""
+    reading: int = 1
+    upto: datetime | None = None
+    """The newest time of the first reading. Of what has an earlier one, later readings can only meet less."""
+    before: int | None = None
+    """The sum of the reading before."""
 
     @classmethod
     def start(cls, at: datetime) -> Self:
@@ -114,6 +136,10 @@ class Window(Cursor):
     def watermark(self) -> datetime:
         return self.since
 
+    @property
+    def place(self) -> Hashable:
+        return self.since, self.page, self.reading
+
     def rewound(self, by: timedelta) -> Self:
         return type(self)(since=self.since - by)
 
@@ -121,7 +147,7 @@ class Window(Cursor):
 async def fetch(client: httpx.AsyncClient, config: Items, cursor: Window) -> Page[Window]:
     """One page of the window. What is older than `since` is left out, also where the API cannot be asked to."""
     response = await client.get(**request(config, cursor))
-    body = check("json", response)
+    body = answer(cursor, response)
     items = at_path(body, config.items)
     if not isinstance(items, list):
         raise Misconfigured(
@@ -130,14 +156,64 @@ async def fetch(client: httpx.AsyncClient, config: Items, cursor: Window) -> Pag
     events, bad = each(items, lambda item: to_event(config, item))
     times = [event.occurred_at for event in events if event.occurred_at is not None]
     newest = not_after(response, max([*times, cursor.newest or cursor.since]))
+    count = cursor.count + len(items)
+    if config.time is None and count > MAX_REMEMBERED:
+        raise Misconfigured(
+            f"json: a list of more than {MAX_REMEMBERED} items and no `time`: what is new cannot be told from what "
+            f"was seen. Set `time`, or ask for less by `params`"
+        )
+    here = tuple(mark(event) for event in events)
     following = next_page(config, cursor, response, body, items)
-    ahead = (
-        Window(since=max(newest, cursor.since))
-        if following is None
-        else Window(since=cursor.since, newest=newest, page=following)
-    )
+    if following is not None and here and set(here) == set(cursor.last):
+        raise Transient(
+            "json: a page holds the same items as the one before; the turn ends here and nothing is skipped. "
+            "Check `paging.param`: the API may not know it"
+        )
+    met = cursor.met + len(bad) + sum(mark(event) for event in events if counts(cursor, event))
+    if following is not None:
+        step = {"newest": newest, "page": following, "last": here, "count": count, "met": met}
+        ahead = cursor.model_copy(update=step)
+    elif config.time is None or (cursor.page is None and cursor.reading == 1) or met == cursor.before:
+        ahead = Window(since=max(cursor.upto or newest, cursor.since))
+    elif cursor.reading == MOST_READINGS:
+        raise Transient(
+            f"json: the list moved through {MOST_READINGS} readings; what was found is published, and it is read "
+            f"again. Ask for less by `since` or `params`"
+        )
+    else:
+        upto = cursor.upto or newest
+        ahead = Window(since=cursor.since, upto=upto, before=met, reading=cursor.reading + 1)
     fresh = [event for event in events if event.occurred_at is None or event.occurred_at >= cursor.since]
-    return Page(events=fresh, bad=bad, next=ahead, more=following is not None)
+    return Page(events=fresh, bad=bad, next=ahead, more=ahead.page is not None or ahead.reading > 1)
+
+
+def counts(cursor: Window, event: Event) -> bool:
+    """Whether an item is one that this reading is compared by, met for the first time.
+
+    Where pages are numbered, an item that leaves the list or changes moves the rest up, past a page border: nobody
+    meets the first of the next page. What left after it was met is missing from the next reading, so two readings
+    of one sum say that nothing left during the first of them, and that it met everything. What comes new moves
+    the rest down instead, and some are met again on the next page.
+    """
+    known = cursor.upto is None or event.occurred_at is None or event.occurred_at <= cursor.upto
+    return known and mark(event) not in cursor.last
+
+
+def mark(event: Event) -> int:
+    """A number that stands for an item as it is."""
+    name = f"{event.key} {event.occurred_at}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(name).digest()[:6], "big")
+
+
+def answer(cursor: Window, response: httpx.Response) -> Any:
+    """The body. 410 is told apart: our position is a time, which nobody can have forgotten."""
+    if response.status_code == 410 and cursor.page is not None:
+        raise Transient("json: the API has forgotten the page we asked for (410); the list is read again")
+    if response.status_code == 410:
+        raise Misconfigured(
+            f"json: the list is gone (410 from {response.url.host}). Correct the address; an edit starts it again"
+        )
+    return check("json", response)
 
 
 def request(config: Items, cursor: Window) -> dict[str, Any]:
