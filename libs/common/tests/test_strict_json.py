@@ -1,6 +1,7 @@
 """Strict JSON against the standard library, and against what it must not let through."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -90,6 +91,14 @@ def test_names_are_counted_as_the_standard_library_counts_them(pairs: list[tuple
 def test_it_is_refused(text: bytes) -> None:
     with pytest.raises(NotStrictJson):
         loads(text)
+
+
+def test_a_string_that_never_ends_is_refused_as_fast_as_any_other() -> None:
+    bomb = b'"' + b'\\"' * 8_000 + b"," * 100_001
+    before = time.thread_time()
+    with pytest.raises(NotStrictJson):
+        loads(bomb)
+    assert time.thread_time() - before < 2  # of the processor: a busy machine changes nothing
 
 
 def test_limits_are_reached_and_not_passed() -> None:
