@@ -162,6 +162,22 @@ async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_413(
         assert (await door.post(PATH, signed(body), body, chunked=chunked)).status == status
 
 
+async def test_a_form_that_grows_beyond_the_limit_as_json_is_kept_as_it_came(
+    open_door: Any, source: Any
+) -> None:
+    config = {"secrets": [{"env": "GITHUB_SECRET"}], "bearer": {}, "body": "form"}
+    door = await open_door(source("form", "generic-webhook", config), limits=Limits(body_bytes=5000))
+    headers = [
+        ("Authorization", f"Bearer {SECRET}".encode()),
+        ("Content-Type", b"application/x-www-form-urlencoded"),
+    ]
+    for filling, topic in ((b"a", "headgate.events.raw"), (b"\x01", "headgate.events.dlq")):
+        body = b"field=" + filling * 4000
+        assert (await door.post("/webhooks/generic/form", headers, body)).status == 202
+        assert door.outbox.sent[-1].topic == topic
+    assert door.outbox.sent[-1].value == body
+
+
 async def test_an_announced_body_that_is_too_large_is_refused_before_it_is_sent(
     open_door: Any, repo: Any
 ) -> None:
