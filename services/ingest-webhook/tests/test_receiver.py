@@ -11,6 +11,7 @@ import pytest
 from headgate.common.errors import Unreachable
 from headgate.common.producer import QueueFull
 from headgate.ingest_webhook.settings import Limits
+from headgate.ingest_webhook.telemetry import IN_FLIGHT
 
 SECRET = "canary-5b2e"
 BODY = b'{"action":"opened"}'
@@ -140,6 +141,35 @@ async def test_more_in_flight_than_we_hold_is_503_at_once_and_passes(open_door: 
     ack.set_result(None)
     assert (await first).status == 202
     assert (await door.post(PATH, signed(), BODY)).status == 202
+
+
+def begun(size: int, sent: bytes) -> bytes:
+    """A delivery that announces more than it has sent."""
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + sent
+
+
+async def test_bodies_that_are_announced_and_hardly_sent_keep_nobody_out(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(body_bytes=5000, in_flight_bytes=10_000))
+    held = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(10)]
+    for number, (_, writer) in enumerate(held):
+        chunked = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode()
+        writer.write(chunked if number % 2 else begun(5000, b"x"))
+        await writer.drain()
+    await until(lambda: IN_FLIGHT.collect()[0].samples[0].value == 10)
+    assert (await door.post(PATH, signed(), BODY)).status == 202
+    for _, writer in held:
+        writer.close()
+
+
+async def test_bodies_that_come_in_pieces_take_no_more_than_their_room(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(body_bytes=7000, in_flight_bytes=10_000))
+    both = [asyncio.create_task(door.raw(begun(7000, b"x" * 6000))) for _ in range(2)]
+    (refused,), (other,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    assert (refused.result().status, refused.result().headers["retry-after"]) == (503, "2")
+    other.cancel()
+    await until_taken(door)
+    body = json.dumps("x" * 6000).encode()
+    assert (await door.post(PATH, signed(body), body)).status == 202
 
 
 async def test_a_source_has_its_own_rate_and_strangers_do_not_spend_it(open_door: Any, repo: Any) -> None:
