@@ -65,6 +65,9 @@ async def test_a_repeat_is_published_again_and_only_hinted_at(open_door: Any, re
         ("/elsewhere", False, 404),
         ("/webhooks/github/repo/", True, 404),
         ("/webhooks/github/repo?token=1", False, 202),
+        ("http://hooks.example:8081/webhooks/github/repo?token=1", False, 202),
+        ("http://hooks.example/webhooks/github/nobody", False, 503),
+        ("http://hooks.example/", False, 404),
     ],
 )
 async def test_a_path_is_unknown_only_when_the_sources_are_known(

@@ -28,7 +28,7 @@ from headgate.ingest_webhook.answers import Answer, accepted, answer
 from headgate.ingest_webhook.body import CutOff, NoRoom, read_body, too_large
 from headgate.ingest_webhook.limits import InFlight, Recent
 from headgate.ingest_webhook.records import Sighting, sighting, unreadable
-from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes
+from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes, path_of
 from headgate.ingest_webhook.settings import Limits
 from headgate.ingest_webhook.telemetry import ACK_SECONDS, DEAD_LETTERS, DELIVERIES, IN_FLIGHT, Quiet
 from headgate.ingest_webhook.waiting import Deadlines, Waiting
@@ -254,7 +254,7 @@ class Receiver:
         return self._later(route.source, "Kafka did not confirm the delivery in time")
 
     def _elsewhere(self, request: web.BaseRequest, route: Route | Broken | None) -> Answer:
-        if not request.raw_path.startswith(PREFIX):
+        if not path_of(request.raw_path).startswith(PREFIX):
             return answer(404, {"error": f"webhooks are taken at {PREFIX}PROVIDER/SOURCE"})
         if isinstance(route, Broken):
             return self._later(
