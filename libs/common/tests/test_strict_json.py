@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.common.strict_json import JsonLimits, NotStrictJson, loads
+from headgate.common.strict_json import DEEPEST, JsonLimits, NotStrictJson, loads
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 documents = st.recursive(
@@ -105,6 +105,14 @@ def test_limits_are_reached_and_not_passed() -> None:
     assert loads(b"[" * 64 + b"1" + b"]" * 64)
     assert len(loads(b"[" + b"1," * 99_997 + b"1]")) == 99_998
     assert len(loads(json.dumps({str(number): 0 for number in range(10_000)}).encode())) == 10_000
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_the_deepest_limit_there_can_be_is_reached_and_not_passed(before: bytes, after: bytes) -> None:
+    limits = JsonLimits(depth=DEEPEST)
+    assert loads(before * DEEPEST + b"1" + after * DEEPEST, limits)
+    with pytest.raises(NotStrictJson):
+        loads(before * (DEEPEST + 1) + b"1" + after * (DEEPEST + 1), limits)
 
 
 def test_marks_inside_strings_count_for_nothing() -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from annotated_types import Le
 
 from headgate.common.errors import Unreachable
 from headgate.common.producer import QueueFull
@@ -78,6 +79,15 @@ async def test_a_path_is_unknown_only_when_the_sources_are_known(
     answer = await door.post(path, signed(), BODY)
     assert answer.status == status
     assert ("retry-after" in answer.headers) == (status == 503)
+
+
+async def test_the_deepest_body_that_may_be_allowed_is_taken(open_door: Any, repo: Any) -> None:
+    most = next(one.le for one in Limits.model_fields["json_depth"].metadata if isinstance(one, Le))
+    door = await open_door(repo(), limits=Limits(json_depth=most))
+    for depth, topic in ((most, "headgate.events.raw"), (most + 1, "headgate.events.dlq")):
+        body = b"[" * int(depth) + b"]" * int(depth)
+        assert (await door.post(PATH, signed(body), body)).status == 202
+        assert door.outbox.sent[-1].topic == topic
 
 
 async def test_only_post_is_taken(open_door: Any, repo: Any) -> None:
