@@ -67,6 +67,15 @@ def told(text: str) -> list[str]:
     return [str(problem) for problem in problems]
 
 
+@pytest.mark.parametrize(
+    "secrets", ["canary-1", "{env: canary-1}", "[canary-1]", "[{env: canary-1}]", "[{value: canary-1}]"]
+)
+def test_a_secret_written_where_its_place_belongs_is_not_repeated(secrets: str) -> None:
+    problems = told(GOOD.replace("\n        - {env: SECRET}", f" {secrets}"))
+    assert problems
+    assert "canary" not in " ".join(problems)
+
+
 def test_a_valid_document_has_no_problem() -> None:
     assert told(GOOD) == []
 
