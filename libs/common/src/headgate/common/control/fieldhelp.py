@@ -37,7 +37,8 @@ def problems_of(
     found: dict[tuple[Path, str], Problem] = {}
     details = error.errors(include_url=False)
     for detail in details:
-        inside = [other for other in details if other["loc"][:-1] == detail["loc"]]
+        here = detail["loc"]
+        inside = any(other["loc"][: len(here)] == here for other in details if other is not detail)
         if detail["type"] == "too_short" and inside:
             continue  # pydantic counts only the valid items: the invalid ones are the problem
         path = _written(detail["loc"], data)
