@@ -1,12 +1,13 @@
 """Strict JSON against the standard library, and against what it must not let through."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.common.strict_json import JsonLimits, NotStrictJson, loads
+from headgate.common.strict_json import DEEPEST, JsonLimits, NotStrictJson, loads
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 documents = st.recursive(
@@ -92,10 +93,26 @@ def test_it_is_refused(text: bytes) -> None:
         loads(text)
 
 
+def test_a_string_that_never_ends_is_refused_as_fast_as_any_other() -> None:
+    bomb = b'"' + b'\\"' * 8_000 + b"," * 100_001
+    before = time.thread_time()
+    with pytest.raises(NotStrictJson):
+        loads(bomb)
+    assert time.thread_time() - before < 2  # of the processor: a busy machine changes nothing
+
+
 def test_limits_are_reached_and_not_passed() -> None:
     assert loads(b"[" * 64 + b"1" + b"]" * 64)
     assert len(loads(b"[" + b"1," * 99_997 + b"1]")) == 99_998
     assert len(loads(json.dumps({str(number): 0 for number in range(10_000)}).encode())) == 10_000
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_the_deepest_limit_there_can_be_is_reached_and_not_passed(before: bytes, after: bytes) -> None:
+    limits = JsonLimits(depth=DEEPEST)
+    assert loads(before * DEEPEST + b"1" + after * DEEPEST, limits)
+    with pytest.raises(NotStrictJson):
+        loads(before * (DEEPEST + 1) + b"1" + after * (DEEPEST + 1), limits)
 
 
 def test_marks_inside_strings_count_for_nothing() -> None:

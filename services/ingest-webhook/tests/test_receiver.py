@@ -7,10 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from annotated_types import Le
 
 from headgate.common.errors import Unreachable
 from headgate.common.producer import QueueFull
 from headgate.ingest_webhook.settings import Limits
+from headgate.ingest_webhook.telemetry import IN_FLIGHT
 
 SECRET = "canary-5b2e"
 BODY = b'{"action":"opened"}'
@@ -64,6 +66,9 @@ async def test_a_repeat_is_published_again_and_only_hinted_at(open_door: Any, re
         ("/elsewhere", False, 404),
         ("/webhooks/github/repo/", True, 404),
         ("/webhooks/github/repo?token=1", False, 202),
+        ("http://hooks.example:8081/webhooks/github/repo?token=1", False, 202),
+        ("http://hooks.example/webhooks/github/nobody", False, 503),
+        ("http://hooks.example/", False, 404),
     ],
 )
 async def test_a_path_is_unknown_only_when_the_sources_are_known(
@@ -74,6 +79,15 @@ async def test_a_path_is_unknown_only_when_the_sources_are_known(
     answer = await door.post(path, signed(), BODY)
     assert answer.status == status
     assert ("retry-after" in answer.headers) == (status == 503)
+
+
+async def test_the_deepest_body_that_may_be_allowed_is_taken(open_door: Any, repo: Any) -> None:
+    most = next(one.le for one in Limits.model_fields["json_depth"].metadata if isinstance(one, Le))
+    door = await open_door(repo(), limits=Limits(json_depth=most))
+    for depth, topic in ((most, "headgate.events.raw"), (most + 1, "headgate.events.dlq")):
+        body = b"[" * int(depth) + b"]" * int(depth)
+        assert (await door.post(PATH, signed(body), body)).status == 202
+        assert door.outbox.sent[-1].topic == topic
 
 
 async def test_only_post_is_taken(open_door: Any, repo: Any) -> None:
@@ -142,6 +156,35 @@ async def test_more_in_flight_than_we_hold_is_503_at_once_and_passes(open_door: 
     assert (await door.post(PATH, signed(), BODY)).status == 202
 
 
+def begun(size: int, sent: bytes) -> bytes:
+    """A delivery that announces more than it has sent."""
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + sent
+
+
+async def test_bodies_that_are_announced_and_hardly_sent_keep_nobody_out(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(body_bytes=5000, in_flight_bytes=10_000))
+    held = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(10)]
+    for number, (_, writer) in enumerate(held):
+        chunked = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode()
+        writer.write(chunked if number % 2 else begun(5000, b"x"))
+        await writer.drain()
+    await until(lambda: IN_FLIGHT.collect()[0].samples[0].value == 10)
+    assert (await door.post(PATH, signed(), BODY)).status == 202
+    for _, writer in held:
+        writer.close()
+
+
+async def test_bodies_that_come_in_pieces_take_no_more_than_their_room(open_door: Any, repo: Any) -> None:
+    door = await open_door(repo(), limits=Limits(body_bytes=7000, in_flight_bytes=10_000))
+    both = [asyncio.create_task(door.raw(begun(7000, b"x" * 6000))) for _ in range(2)]
+    (refused,), (other,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    assert (refused.result().status, refused.result().headers["retry-after"]) == (503, "2")
+    other.cancel()
+    await until_taken(door)
+    body = json.dumps("x" * 6000).encode()
+    assert (await door.post(PATH, signed(body), body)).status == 202
+
+
 async def test_a_source_has_its_own_rate_and_strangers_do_not_spend_it(open_door: Any, repo: Any) -> None:
     door = await open_door(repo(rate_per_second=0.5))
     for _ in range(5):
@@ -160,6 +203,22 @@ async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_413(
     for size, status in ((5000, 202), (5001, 413)):
         body = json.dumps("x" * (size - 2)).encode()
         assert (await door.post(PATH, signed(body), body, chunked=chunked)).status == status
+
+
+async def test_a_form_that_grows_beyond_the_limit_as_json_is_kept_as_it_came(
+    open_door: Any, source: Any
+) -> None:
+    config = {"secrets": [{"env": "GITHUB_SECRET"}], "bearer": {}, "body": "form"}
+    door = await open_door(source("form", "generic-webhook", config), limits=Limits(body_bytes=5000))
+    headers = [
+        ("Authorization", f"Bearer {SECRET}".encode()),
+        ("Content-Type", b"application/x-www-form-urlencoded"),
+    ]
+    for filling, topic in ((b"a", "headgate.events.raw"), (b"\x01", "headgate.events.dlq")):
+        body = b"field=" + filling * 4000
+        assert (await door.post("/webhooks/generic/form", headers, body)).status == 202
+        assert door.outbox.sent[-1].topic == topic
+    assert door.outbox.sent[-1].value == body
 
 
 async def test_an_announced_body_that_is_too_large_is_refused_before_it_is_sent(

@@ -19,7 +19,7 @@ from headgate.common.secrets import SecretRef
 class HookConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    secrets: Annotated[list[SecretRef], Field(min_length=1)]
+    secrets: Annotated[tuple[SecretRef, ...], Field(min_length=1)]
     algorithm: Literal["sha256", "sha1"] = "sha256"
 
 
@@ -111,12 +111,18 @@ def test_every_mistake_of_every_document_is_told_at_once() -> None:
     assert {int(problem.split(":")[1]) for problem in problems} >= {3, 5, 7, 31}
 
 
-def test_an_invalid_item_is_not_also_a_missing_one() -> None:
-    assert len(told(GOOD.replace("{env: SECRET}", "s3cr3t"))) == 1
+@pytest.mark.parametrize("item", ["s3cr3t", "{env: s-3}", "{value: s3cr3t}"])
+def test_an_invalid_item_is_not_also_a_missing_one(item: str) -> None:
+    assert len(told(GOOD.replace("{env: SECRET}", item))) == 1
 
 
-def test_a_secret_is_not_repeated_in_the_message() -> None:
-    assert "s3cr3t" not in "".join(told(GOOD.replace("{env: SECRET}", "s3cr3t")))
+@pytest.mark.parametrize(
+    "secrets", ["[s3cr3t]", "s3cr3t", "{env: s3cr3t}", "[{env: s3cr3t-1}]", "[{value: s3cr3t}]"]
+)
+def test_a_secret_is_not_repeated_in_the_message(secrets: str) -> None:
+    problems = told(GOOD.replace("\n        - {env: SECRET}", f" {secrets}"))
+    assert problems
+    assert "s3cr3t" not in "".join(problems)
 
 
 def test_a_webhook_with_a_schedule_is_refused() -> None:

@@ -21,8 +21,12 @@ class JsonLimits:
 
 
 DEFAULT_LIMITS = JsonLimits()
+DEEPEST = 254
+"""No limit of depth may be larger: documents are written again to be counted, and orjson writes none that is deeper."""
 NO_MARK = bytes(set(range(256)) - set(b"{[,:"))
-STRING = pattern(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+STRING = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
+"""A string, or the rest where it does not end. It matches at every quote: were an open end no match, each quote after
+it would be tried anew and to the end, and 100 kB of `\\"` would take a minute."""
 
 
 class NotStrictJson(ValueError):

@@ -19,6 +19,14 @@ class InFlight:
         self.size += size
         return True
 
+    def grow(self, size: int) -> bool:
+        """More of a body that was let in. Counted as it comes: a body that is only announced costs nothing, and
+        a few that are announced and hardly sent would keep everybody else out."""
+        if self.size + size > self.most_bytes and self.count > 1:
+            return False
+        self.size += size
+        return True
+
     def leave(self, size: int) -> None:
         self.count -= 1
         self.size -= size

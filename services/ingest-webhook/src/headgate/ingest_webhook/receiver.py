@@ -25,10 +25,10 @@ from headgate.common.hooks import Event, Refused, Request, Unreadable
 from headgate.common.strict_json import JsonLimits
 from headgate.common.topics import Topics
 from headgate.ingest_webhook.answers import Answer, accepted, answer
-from headgate.ingest_webhook.body import CutOff, announced, read_body, too_large
+from headgate.ingest_webhook.body import CutOff, NoRoom, read_body, too_large
 from headgate.ingest_webhook.limits import InFlight, Recent
 from headgate.ingest_webhook.records import Sighting, sighting, unreadable
-from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes
+from headgate.ingest_webhook.routes import PREFIX, Broken, Route, Routes, path_of
 from headgate.ingest_webhook.settings import Limits
 from headgate.ingest_webhook.telemetry import ACK_SECONDS, DEAD_LETTERS, DELIVERIES, IN_FLIGHT, Quiet
 from headgate.ingest_webhook.waiting import Deadlines, Waiting
@@ -95,12 +95,19 @@ class Receiver:
         route = self._routes.find(request.raw_path)
         if not isinstance(route, Route) or request.method != METHOD:
             return self._elsewhere(request, route)
+        held = 0
+
+        def grow(size: int) -> None:
+            nonlocal held
+            if not self._in_flight.grow(size):
+                raise NoRoom
+            held += size
+
         try:
-            size = announced(request, self._limits)
-            if not self._in_flight.enter(size):
+            if not self._in_flight.enter(0):
                 return self._full(route)
             try:
-                body = await read_body(request, self._limits)
+                body = await read_body(request, self._limits, grow)
                 answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
                 def reply(given: Answer) -> None:
@@ -110,7 +117,9 @@ class Receiver:
                 self._take(route, request.headers, body, reply)
                 return await answered
             finally:
-                self._in_flight.leave(size)
+                self._in_flight.leave(held)
+        except NoRoom:
+            return self._full(route)
         except Refused as problem:
             return self._refuse(route, problem)
         except Exception:
@@ -245,7 +254,7 @@ class Receiver:
         return self._later(route.source, "Kafka did not confirm the delivery in time")
 
     def _elsewhere(self, request: web.BaseRequest, route: Route | Broken | None) -> Answer:
-        if not request.raw_path.startswith(PREFIX):
+        if not path_of(request.raw_path).startswith(PREFIX):
             return answer(404, {"error": f"webhooks are taken at {PREFIX}PROVIDER/SOURCE"})
         if isinstance(route, Broken):
             return self._later(

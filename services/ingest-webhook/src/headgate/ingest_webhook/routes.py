@@ -73,10 +73,10 @@ class Routes:
         self._by_path: dict[str, Route | Broken] = {}
 
     def find(self, path: str) -> Route | Broken | None:
-        """The route of a request's path; None where no source of that provider is known by that name."""
+        """The route of a request's target; None where no source of that provider is known by that name."""
         route = self._by_path.get(path)
-        if route is None and "?" in path:
-            path = path.partition("?")[0]
+        if route is None:
+            path = path_of(path)
             route = self._by_path.get(path)
         if route is not None and self._clock() < route.renew_at:
             return route
@@ -133,6 +133,14 @@ class Routes:
             renew_at=now + RENEW_SECONDS,
             accepted=DELIVERIES.labels(source.name, "202").inc,
         )
+
+
+def path_of(target: str) -> str:
+    """The path in a request's target: without the query, and without scheme and host where the sender wrote the
+    whole URL, as it does to a proxy and may do to anybody (RFC 9112, 3.2.2)."""
+    if not target.startswith("/"):
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    return target.partition("?")[0]
 
 
 def _first_error(problem: ValidationError) -> str:

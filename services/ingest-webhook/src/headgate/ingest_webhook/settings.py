@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from headgate.common.settings import ServiceSettings
+from headgate.common.strict_json import DEEPEST
 
 
 class Limits(BaseModel):
@@ -30,7 +31,7 @@ class Limits(BaseModel):
         float,
         Field(gt=0, description="Verified deliveries per second from one source, where it says nothing."),
     ] = 20_000.0
-    json_depth: Annotated[int, Field(ge=1, le=512, description="Levels of nesting in a body.")] = 64
+    json_depth: Annotated[int, Field(ge=1, le=DEEPEST, description="Levels of nesting in a body.")] = 64
     json_nodes: Annotated[int, Field(ge=1, description="Values in a body.")] = 100_000
     json_names: Annotated[int, Field(ge=1, description="Names in one object.")] = 10_000
 

@@ -18,6 +18,16 @@ from .problems import Path, Problem, did_you_mean
 Schema = dict[str, Any]
 
 
+class _Unsaid:
+    """Stands for what was written where it is told where a secret is: it may be the secret itself."""
+
+    def __repr__(self) -> str:
+        return "what is written"
+
+
+UNSAID = _Unsaid()
+
+
 def problems_of(
     error: ValidationError, model: type[BaseModel], document: Document, prefix: Path = ()
 ) -> list[Problem]:
@@ -27,7 +37,8 @@ def problems_of(
     found: dict[tuple[Path, str], Problem] = {}
     details = error.errors(include_url=False)
     for detail in details:
-        inside = [other for other in details if other["loc"][:-1] == detail["loc"]]
+        here = detail["loc"]
+        inside = any(other["loc"][: len(here)] == here for other in details if other is not detail)
         if detail["type"] == "too_short" and inside:
             continue  # pydantic counts only the valid items: the invalid ones are the problem
         path = _written(detail["loc"], data)
@@ -68,7 +79,7 @@ def _written(loc: tuple[int | str, ...], data: object) -> Path:
 
 def _say(kind: str, detail: dict[str, Any], path: Path, schema: Schema) -> tuple[str, str]:
     context = detail.get("ctx", {})
-    given = detail.get("input")
+    given = UNSAID if "secrets" in path else detail.get("input")
     name = str(path[-1]) if path else "document"
     match kind:
         case "extra_forbidden":
@@ -90,7 +101,7 @@ def _say(kind: str, detail: dict[str, Any], path: Path, schema: Schema) -> tuple
             return f"{_short(given)} does not fit here", _wanted(schema, path, str(context.get("pattern")))
         case "value_error" | "assertion_error":
             return _sentence(str(context.get("error") or detail["msg"])), ""
-    shown = "" if given is None or isinstance(given, dict | list) else f" (it is {_short(given)})"
+    shown = "" if given is None or isinstance(given, dict | list | _Unsaid) else f" (it is {_short(given)})"
     if kind.endswith(("_type", "_parsing", "_attributes_type")):
         return _sentence(str(detail["msg"])) + shown, f"write `{name}: {_example(schema, path)}`"
     return _sentence(str(detail["msg"])) + shown, ""

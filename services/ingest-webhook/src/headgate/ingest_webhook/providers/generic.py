@@ -247,7 +247,10 @@ def read_form(request: Request) -> tuple[object, str]:
     for name, value in pairs:
         fields.setdefault(name, []).append(value)
     document = {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
-    return document, orjson.dumps(document).decode()
+    text = orjson.dumps(document)
+    if len(text) > request.max_content_bytes:  # a control character of one byte is six of JSON
+        raise Unreadable(f"the form, written as JSON, is larger than {request.max_content_bytes} bytes")
+    return document, text.decode()
 
 
 HOOK = Hook(name="generic", config=Generic, receive=receive)

@@ -36,12 +36,14 @@ def receive(secrets: tuple[bytes, ...], request: Request, config: GitHub) -> lis
 def in_form(content: bytes) -> bytes:
     """The JSON in `payload=...`: what GitHub sends where nobody changed its default content type."""
     try:
-        payloads = parse_qs(content, strict_parsing=True, max_num_fields=8).get(b"payload", [])
+        # As text: given bytes, parse_qs takes ASCII alone, percent-encoded or not.
+        form = parse_qs(content.decode(), strict_parsing=True, errors="strict", max_num_fields=8)
+        payloads = form.get("payload", [])
     except ValueError:
         payloads = []
     if len(payloads) != 1:
         raise Unreadable("the form has no single field named payload; set the webhook to application/json")
-    return payloads[0]
+    return payloads[0].encode()
 
 
 HOOK = Hook(
