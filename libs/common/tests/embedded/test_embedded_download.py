@@ -13,7 +13,7 @@ import pytest
 from headgate.common.embedded import download
 from headgate.common.embedded.download import Artifact
 from headgate.common.embedded.progress import Progress
-from headgate.common.errors import Unreachable
+from headgate.common.errors import Misconfigured, Unreachable
 
 GOOD = b"the jar"
 
@@ -97,6 +97,21 @@ def test_what_is_installed_needs_neither_network_nor_jgo(
     assert [path.read_bytes() for path in installed.kafka_jars] == [GOOD]
     network[:] = [AssertionError("nothing is missing")]
     assert download.ensure() == installed
+    installed.kafka_jars[0].write_bytes(GOOD[:1])  # what a crash of the machine may leave
+    network[:] = [GOOD]
+    assert download.ensure() == installed
+    assert installed.kafka_jars[0].read_bytes() == GOOD
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_CACHE_DIR", "/dev/null/cache")
+    with pytest.raises(Misconfigured, match="name another folder in HEADGATE_CACHE_DIR"):
+        download.ensure()
+
+
+def test_a_cache_named_from_here_is_the_same_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_CACHE_DIR", "cache")
+    assert download.cache_dir() == Path.cwd() / "cache"
 
 
 def test_importing_the_cluster_does_not_import_jgo_or_kafka_clients() -> None:
