@@ -7,6 +7,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,21 @@ def test_what_is_installed_needs_neither_network_nor_jgo(
     network[:] = [GOOD]
     assert download.ensure() == installed
     assert installed.kafka_jars[0].read_bytes() == GOOD
+
+
+def test_the_first_3_11_pythons_unpack_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their tarfile has no filters: 3.11.2 is what Debian 12 brings."""
+
+    class Old(tarfile.TarFile):
+        def extractall(self, path: Any = ".", members: Any = None, *, numeric_owner: bool = False) -> None:  # type: ignore[override]
+            super().extractall(path, members, numeric_owner=numeric_owner, filter="data")
+
+    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.setattr(tarfile, "open", Old.open)
+    with tarfile.TarFile(tmp_path / "app.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("app.jar"))
+    download._unpack(tmp_path / "app.tar", tmp_path / "app")
+    assert (tmp_path / "app" / "app.jar").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
