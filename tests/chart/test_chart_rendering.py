@@ -67,6 +67,24 @@ def test_a_service_can_be_left_out_whole(render: Render, service: str) -> None:
     assert len({component for component, _ in chart.pods()}) == len(SERVICES)
 
 
+def test_without_an_account_of_its_own_a_pod_has_one_that_exists(render: Render) -> None:
+    def account(**given: Any) -> tuple[str, list[str]]:
+        chart = render({"runner": {"serviceAccount": given}})
+        made = [one["metadata"]["name"] for one in chart.manifests if one["kind"] == "ServiceAccount"]
+        return str(chart.pod("runner")["serviceAccountName"]), made
+
+    used, made = account()
+    assert used in made
+    assert account(create=False)[0] == "default"
+    assert account(create=False, name="theirs")[0] == "theirs"
+
+
+def test_a_long_name_makes_labels_that_kubernetes_takes(render: Render) -> None:
+    chart = render({"nameOverride": "n" * 70})
+    labels = [value for one in chart.manifests for value in one["metadata"]["labels"].values()]
+    assert max(map(len, labels)) <= 63
+
+
 def test_poller_runs_without_ingress(render: Render) -> None:
     chart = render({"ingestWebhook": {"enabled": False}})
     assert chart.has("Deployment", "poller")

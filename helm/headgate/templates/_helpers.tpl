@@ -19,7 +19,7 @@
 {{- end -}}
 
 {{- define "headgate.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
@@ -46,6 +46,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end -}}
 
+{{/* One that nobody creates and nobody names is the namespace's own. */}}
 {{- define "headgate.serviceAccountName" -}}
-{{- default (include "headgate.componentName" .) .values.serviceAccount.name -}}
+{{- $generated := ternary (include "headgate.componentName" .) "default" .values.serviceAccount.create -}}
+{{- default $generated .values.serviceAccount.name -}}
 {{- end -}}

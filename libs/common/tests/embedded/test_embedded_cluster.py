@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from headgate.common.embedded.kafka import Kafka, cluster_id
+from headgate.common.embedded.kafka import Kafka, _seen_brokers, cluster_id
 from headgate.common.embedded.registry import SchemaRegistry
 from headgate.common.registry import Registry
 from headgate.common.settings import RegistrySettings
@@ -61,6 +61,20 @@ def test_acknowledged_records_outlive_kill_9_and_other_ports(tmp_path: Path) -> 
     with Kafka(tmp_path / "kafka") as after:
         assert after.bootstrap != before.bootstrap
         assert read_one(after.bootstrap, "kept") == b"still here"
+
+
+def test_data_stay_in_their_folder_whatever_it_is_called_and_wherever_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.chdir(tmp_path)
+    home = Path("Jürgen's, of 木 & co")
+    for _ in range(2):
+        with Kafka(home / "kafka") as kafka, SchemaRegistry(home / "registry"):
+            assert _seen_brokers(kafka.bootstrap) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [home.name]
+    assert (home / "kafka/broker-1/data/meta.properties").exists()
+    assert list((home / "registry/data").iterdir())
 
 
 def test_schema_ids_outlive_kill_9_of_the_registry(tmp_path: Path) -> None:

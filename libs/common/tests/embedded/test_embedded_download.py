@@ -7,13 +7,14 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headgate.common.embedded import download
 from headgate.common.embedded.download import Artifact
 from headgate.common.embedded.progress import Progress
-from headgate.common.errors import Unreachable
+from headgate.common.errors import Misconfigured, Unreachable
 
 GOOD = b"the jar"
 
@@ -97,6 +98,38 @@ def test_what_is_installed_needs_neither_network_nor_jgo(
     assert [path.read_bytes() for path in installed.kafka_jars] == [GOOD]
     network[:] = [AssertionError("nothing is missing")]
     assert download.ensure() == installed
+    installed.kafka_jars[0].write_bytes(GOOD[:1])  # what a crash of the machine may leave
+    network[:] = [GOOD]
+    assert download.ensure() == installed
+    assert installed.kafka_jars[0].read_bytes() == GOOD
+
+
+def test_the_first_3_11_pythons_unpack_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their tarfile has no filters: 3.11.2 is what Debian 12 brings."""
+
+    class Old(tarfile.TarFile):
+        extraction_filter = staticmethod(lambda member, _: member)
+
+        def extractall(self, path: Any = ".", members: Any = None, *, numeric_owner: bool = False) -> None:  # type: ignore[override]
+            super().extractall(path, members, numeric_owner=numeric_owner)
+
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.setattr(tarfile, "open", Old.open)
+    with tarfile.TarFile(tmp_path / "app.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("app.jar"))
+    download._unpack(tmp_path / "app.tar", tmp_path / "app")
+    assert (tmp_path / "app" / "app.jar").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_CACHE_DIR", "/dev/null/cache")
+    with pytest.raises(Misconfigured, match="name another folder in HEADGATE_CACHE_DIR"):
+        download.ensure()
+
+
+def test_a_cache_named_from_here_is_the_same_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_CACHE_DIR", "cache")
+    assert download.cache_dir() == Path.cwd() / "cache"
 
 
 def test_importing_the_cluster_does_not_import_jgo_or_kafka_clients() -> None:

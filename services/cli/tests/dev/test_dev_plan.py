@@ -48,6 +48,19 @@ def test_a_port_given_twice_is_refused_with_both_uses() -> None:
         plan.ports(Options(webhook_port=9092))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options(kafka_port=0), r"port 0 \(Kafka\) is none"),
+        (Options(webhook_port=-3), r"port -3 \(webhooks\) is none"),
+        (Options(health_port=65532), r"port 65536 \(processor's health\) is none"),
+    ],
+)
+def test_a_number_that_is_no_port_is_refused(options: Options, words: str) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        plan.ports(options)
+
+
 def test_paths_do_not_depend_on_the_folder_a_service_runs_in() -> None:
     (service,) = plan.services(Options(directory=Path("here"), only=("runner",)), "", "")
     assert Path(service.env["HEADGATE_STATE_DIR"]).is_absolute()
@@ -72,7 +85,9 @@ def test_only_and_scale_take_short_names() -> None:
     assert plan.parse_only(None) == ()
 
 
-@pytest.mark.parametrize("text", ["processor", "processor=", "processor=0", "processor=10", "processor=two"])
+@pytest.mark.parametrize(
+    "text", ["processor", "processor=", "processor=0", "processor=10", "processor=two", "processor=²"]
+)
 def test_a_scale_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(Misconfigured, match="1 to 9 replicas"):
         plan.parse_scale(text)

@@ -2,11 +2,12 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,8 +49,11 @@ class Dev:
         self.output = directory.parent / f"{directory.name}.out"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *arguments: str, **env: str) -> "Dev":
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), stdout: int | None = None, **env: str
+    ) -> "Dev":
         command = [
+            *before,
             *(sys.executable, str(FAKES / "fake_dev.py"), "--dir", str(self.directory)),
             *("--health-port", str(self.health_port), "--webhook-port", str(self.webhook_port)),
             *("--bootstrap", "127.0.0.1:1", "--registry", "http://127.0.0.1:1"),
@@ -58,7 +62,7 @@ class Dev:
         with self.output.open("wb") as out:
             self.process = subprocess.Popen(
                 command,
-                stdout=out,
+                stdout=stdout or out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(FAKES), **env},
             )
@@ -225,3 +229,69 @@ def test_reset_deletes_our_data_and_nothing_else(dev: Dev) -> None:
     dev.start("--only", "runner", "--reset").up()
     assert not ours.exists()
     assert theirs.exists()
+
+
+def test_closing_its_terminal_stops_everything(dev: Dev) -> None:
+    """The kernel sends SIGHUP, and whatever is printed then fails."""
+    controller, terminal = pty.openpty()
+    dev.start(stdout=terminal)
+    os.close(terminal)
+    assert eventually(lambda: dev.process and (dev.directory / "dev.json").exists())
+    pids = eventually(lambda: pids if None not in (pids := dev.pids()) and len(pids) == 2 else None)
+    os.close(controller)
+    dev.signal(signal.SIGHUP)
+    assert dev.wait() == 0
+    assert all(is_gone(pid) for pid in pids)
+
+
+def test_under_nohup_it_outlives_its_terminal(dev: Dev) -> None:
+    dev.start(before=["nohup"]).up()
+    dev.signal(signal.SIGHUP)
+    assert not eventually(dev.ended, seconds=1)
+    assert not dev.said("stopping")
+
+
+@pytest.mark.parametrize("where", ["/dev/null/x", "/proc/x", "/dev/null"])
+def test_a_folder_that_cannot_be_is_said_in_a_sentence(dev: Dev, where: str) -> None:
+    dev.directory = Path(where)
+    dev.start()
+    assert dev.wait() == 1
+    assert dev.text.startswith(f"headgate: cannot keep data in {where} (")
+    assert "--dir" in dev.text
+
+
+def test_a_wrong_setting_is_said_before_anything_starts(dev: Dev) -> None:
+    dev.start("--prefix", "a/b")
+    assert dev.wait() == 1
+    assert dev.text.startswith("headgate: HEADGATE_KAFKA__PREFIX cannot be used: ")
+
+
+def test_what_it_waits_for_is_said_once_while_it_waits(dev: Dev) -> None:
+    dev.start(FAKE_UNREACHABLE="Kafka at 127.0.0.1:1 does not answer")
+    assert eventually(lambda: dev.said("waiting up to 60 s: Kafka at 127.0.0.1:1 does not answer"))
+    time.sleep(0.5)
+    assert dev.text.count("does not answer") == 1
+
+
+def test_a_full_disk_is_said_and_keeping_goes_on(dev: Dev) -> None:
+    """A log that cannot be opened, and a dev.json that cannot be written, are what ENOSPC looks like to us."""
+    before = dev.start("--only", "runner").up().pids()[0]
+    logs = dev.directory / "logs"
+    logs.rename(dev.directory / "aside")
+    logs.write_text("in the way")
+    facts = dev.directory / "dev.json"
+    facts.unlink()
+    facts.mkdir()
+    os.kill(before, signal.SIGKILL)
+    assert eventually(lambda: dev.said("cannot be started: "))
+    logs.unlink()
+    assert eventually(lambda: dev.said("not written: "))
+    assert eventually(lambda: dev.text.count("ready in") == 2)
+    facts.rmdir()
+    assert not list(dev.directory.glob(".dev-*"))
+
+
+def test_the_reason_of_a_java_program_is_its_exception_and_not_where_it_was_thrown(dev: Dev) -> None:
+    said = "java.io.IOException: No space left on device\n\tat java.base/sun.nio.ch.write0(Native Method)\n\t... 9 more"
+    dev.start("--only", "runner", FAKE_ENDS="3", FAKE_LAST_WORDS=said).up()
+    assert eventually(lambda: dev.said("ended with code 3 (java.io.IOException: No space left on device);"))

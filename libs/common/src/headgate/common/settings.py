@@ -6,9 +6,11 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
 
+from headgate.common.errors import Misconfigured
 from headgate.common.topics import DEFAULT_PARTITIONS, Topics
 
 
@@ -88,10 +90,25 @@ class RegistrySettings(BaseModel):
     timeout_seconds: Annotated[float, Field(gt=0, description="How long to wait for an answer.")] = 5.0
 
 
+def _sentence(error: Any) -> str:
+    """Without the value: it may be a password."""
+    variable = "HEADGATE_" + "__".join(str(part) for part in error["loc"]).upper()
+    return f"{variable} cannot be used: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
 class ServiceSettings(BaseSettings):
     """What each service's own settings class extends."""
 
     model_config = SettingsConfigDict(env_prefix="HEADGATE_", env_nested_delimiter="__", extra="ignore")
+
+    def __init__(self, **given: Any) -> None:
+        """Misconfigured names each variable that cannot be used, and why."""
+        try:
+            super().__init__(**given)
+        except ValidationError as problem:
+            raise Misconfigured("; ".join(map(_sentence, problem.errors()))) from None
+        except SettingsError as problem:
+            raise Misconfigured(f'{problem}: lists are written as JSON, like ["10.0.0.0/8"]') from None
 
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()

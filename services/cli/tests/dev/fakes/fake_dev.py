@@ -6,9 +6,18 @@ import os
 import typer
 
 from headgate.cli.dev import command, plan, stack
+from headgate.common.errors import Unreachable
 
 plan.KINDS = tuple(dataclasses.replace(kind, module="fake_service") for kind in plan.KINDS)
-stack.Stack._install_once = lambda self: "nothing to install"  # type: ignore[method-assign]
+
+
+def install(_: stack.Stack) -> str:
+    if reason := os.environ.get("FAKE_UNREACHABLE"):
+        raise Unreachable(reason)
+    return "nothing to install"
+
+
+stack.Stack._install_once = install  # type: ignore[method-assign]
 stack.SERVICE_STOP_SECONDS = 1.0
 if "FAKE_START_SECONDS" in os.environ:
     start = stack.Stack.start

@@ -1,6 +1,6 @@
 """Stands for a service of ours: answers /readyz, and ends as its environment says.
 
-FAKE_ENDS=3 ends with code 3 the first two times it is ready; FAKE_DEAF ignores SIGTERM;
+FAKE_ENDS=3 ends with code 3 the first two times it is ready, saying FAKE_LAST_WORDS; FAKE_DEAF ignores SIGTERM;
 FAKE_REASON is why it is never ready.
 """
 
@@ -23,7 +23,7 @@ class Ready(http.server.BaseHTTPRequestHandler):
         if ends and ended < 2:
             times.parent.mkdir(parents=True, exist_ok=True)
             times.write_text("x" * (ended + 1))
-            print("no space left on device", flush=True)
+            print(os.environ.get("FAKE_LAST_WORDS", "no space left on device"), flush=True)
             threading.Timer(0.1, os._exit, [int(ends)]).start()
 
     def log_message(self, *_: object) -> None:

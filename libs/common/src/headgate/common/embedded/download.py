@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.common.embedded.progress import Cancelled, Progress
-from headgate.common.errors import Unreachable
+from headgate.common.errors import Misconfigured, Unreachable
 
 LOCK_FILE = Path(__file__).with_name("artifacts.lock")
 ATTEMPTS = 4
@@ -72,7 +72,7 @@ def cache_dir() -> Path:
     """`HEADGATE_CACHE_DIR`, or a folder of ours in the user's cache."""
     set_by_user = os.environ.get("HEADGATE_CACHE_DIR")
     if set_by_user:
-        return Path(set_by_user)
+        return Path(set_by_user).absolute()  # Kafka runs in a folder of its own
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
 
 
@@ -92,8 +92,14 @@ def ensure() -> Installed:
     home = cache / f"{registry.name}-{registry.version}"
     marker = cache / f"ready-{hashlib.sha256(LOCK_FILE.read_bytes()).hexdigest()[:16]}"
     jars = [one.path(cache) for one in kafka]
-    if not (marker.exists() and home.is_dir() and all(jar.exists() for jar in jars)):
-        cache.mkdir(parents=True, exist_ok=True)
+    if not (marker.exists() and home.is_dir() and all(_has_its_size(one, one.path(cache)) for one in kafka)):
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            (cache / ".lock").touch()
+        except OSError as problem:
+            raise Misconfigured(
+                f"cannot keep Kafka's files in {cache} ({problem.strerror}): name another folder in HEADGATE_CACHE_DIR"
+            ) from problem
         with _one_process_at_a_time(cache / ".lock"):
             _install(cache, kafka, registry, home)
             marker.touch()
@@ -175,10 +181,18 @@ def _resolve(artifact: Artifact, cache: Path, count: Callable[[int], None]) -> N
 
 def _is_whole(artifact: Artifact, path: Path) -> bool:
     try:
-        if path.stat().st_size != artifact.size:
+        if not _has_its_size(artifact, path):
             return False
         with path.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest() == artifact.sha256
+    except OSError:
+        return False
+
+
+def _has_its_size(artifact: Artifact, path: Path) -> bool:
+    """Quick enough for every start; a file cut off by a crash of the machine does not have it."""
+    try:
+        return path.stat().st_size == artifact.size
     except OSError:
         return False
 
@@ -187,8 +201,10 @@ def _unpack(archive: Path, home: Path) -> None:
     """All or nothing: into a folder beside, then renamed. The archive is not needed any more."""
     beside = home.with_name(home.name + ".unpacking")
     shutil.rmtree(beside, ignore_errors=True)
+    # Debian 12's own Python, 3.11.2, knows no filter; the archive is the pinned one with or without.
+    careful: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(archive) as content:
-        content.extractall(beside, filter="data")
+        content.extractall(beside, **careful)  # noqa: S202
     beside.rename(home)
     archive.unlink()
 

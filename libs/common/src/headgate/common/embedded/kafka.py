@@ -6,6 +6,7 @@ Every node is broker and controller at once. Data survives a restart, also one w
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from headgate.common.embedded.download import ensure
-from headgate.common.embedded.java import FAST_START, FULL_SPEED, java
+from headgate.common.embedded.java import FAST_START, FULL_SPEED, UTF8, java
 from headgate.common.embedded.ports import free, is_open
 from headgate.common.embedded.process import Process, ProcessFailed
 
@@ -32,7 +33,7 @@ class Node:
     controller_port: int
 
 
-def properties(node: Node, nodes: Sequence[Node], data: Path) -> dict[str, str]:
+def properties(node: Node, nodes: Sequence[Node], data: str) -> dict[str, str]:
     """The broker's configuration: small buffers, quick elections, nothing created behind our back."""
     copies = min(3, len(nodes))
     in_sync = max(1, copies - 1)
@@ -44,7 +45,7 @@ def properties(node: Node, nodes: Sequence[Node], data: Path) -> dict[str, str]:
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(data),
+        "log.dirs": data,
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "broker.session.timeout.ms": "6000",
@@ -75,12 +76,17 @@ class Broker:
         self._directory = directory / f"broker-{node.number}"
         self._data = self._directory / "data"
         self._config = self._directory / "server.properties"
-        self._properties = {**properties(node, nodes, self._data), **more}
+        # Said from the folder it runs in: a comma or an umlaut further up would not survive Kafka's reading of it.
+        self._properties = {**properties(node, nodes, self._data.name), **more}
         flags = FULL_SPEED if full_speed else FAST_START
         self._java = [java(), HEAP, *flags, *_LOGGING, "-cp", ":".join(map(str, ensure().kafka_jars))]
         name = "kafka" if len(nodes) == 1 else f"kafka-{node.number}"
         self.process = Process(
-            name, [*self._java, "kafka.Kafka", str(self._config)], log=directory / f"{name}.log"
+            name,
+            [*self._java, "kafka.Kafka", self._config.name],
+            log=directory / f"{name}.log",
+            env=UTF8,
+            cwd=self._directory,
         )
 
     @property
@@ -93,8 +99,16 @@ class Broker:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
         if (self._data / "meta.properties").exists():
             return
-        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._config)]
-        done = subprocess.run([*self._java, *tool], capture_output=True, text=True, timeout=120, check=False)
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", self._config.name]
+        done = subprocess.run(
+            [*self._java, *tool],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **UTF8},
+            cwd=self._directory,
+        )
         if done.returncode != 0:
             raise ProcessFailed(f"Kafka could not format {self._data}:\n{done.stdout}{done.stderr}")
 

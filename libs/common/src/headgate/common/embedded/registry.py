@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headgate.common.embedded import ports
 from headgate.common.embedded.download import ensure
-from headgate.common.embedded.java import FAST_START, java
+from headgate.common.embedded.java import FAST_START, UTF8, java
 from headgate.common.embedded.process import Process
 
 READY_SECONDS = 120
@@ -28,6 +28,7 @@ class SchemaRegistry:
             log=directory / "registry.log",
             cwd=home,
             env={
+                **UTF8,
                 "QUARKUS_HTTP_HOST": "127.0.0.1",
                 "QUARKUS_HTTP_PORT": str(self.port),
                 "QUARKUS_HTTP_ACCESS_LOG_ENABLED": "false",

@@ -129,10 +129,13 @@ def _options(common: dict[str, Any], **own: Any) -> Options:
 
 
 def _exit(run: Callable[[], int]) -> None:
-    """An error of ours is a sentence on stderr and exit code 1."""
+    """An error of ours, or of the disk, is a sentence on stderr and exit code 1."""
     try:
         code = run()
     except HeadgateError as problem:
+        typer.echo(f"headgate: {problem}", err=True)
+        code = 1
+    except OSError as problem:
         typer.echo(f"headgate: {problem}", err=True)
         code = 1
     except KeyboardInterrupt:

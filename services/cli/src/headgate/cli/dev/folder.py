@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from headgate.common.embedded.ports import can_listen
-from headgate.common.errors import HeadgateError
+from headgate.common.errors import HeadgateError, Misconfigured
 
 OURS = ("kafka", "registry", "state", "logs", "local-runs.jsonl*")
 """All that --reset removes. The folder may hold other things; they are not ours to delete."""
@@ -31,8 +31,7 @@ class Folder:
     @contextmanager
     def owned(self) -> Iterator[None]:
         """Ours until the context, or the process, ends. Taken says who has it and what to do."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "dev.lock").open("a+") as handle:
+        with self._lock_file() as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -51,6 +50,15 @@ class Folder:
             finally:
                 self.dev_file.unlink(missing_ok=True)
 
+    def _lock_file(self) -> TextIO:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return (self.path / "dev.lock").open("a+")
+        except OSError as problem:
+            raise Misconfigured(
+                f"cannot keep data in {self.path} ({problem.strerror}): name another folder with --dir"
+            ) from problem
+
     def reset(self) -> None:
         for path in (found for name in OURS for found in self.path.glob(name)):
             if path.is_dir():
@@ -61,10 +69,14 @@ class Folder:
     def publish(self, facts: dict[str, Any]) -> None:
         """Replace dev.json whole: a reader never sees half of it."""
         handle, name = tempfile.mkstemp(dir=self.path, prefix=".dev-")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(facts, out, indent=2)
-            out.write("\n")
-        os.replace(name, self.dev_file)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                json.dump(facts, out, indent=2)
+                out.write("\n")
+            os.replace(name, self.dev_file)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
 
 
 @contextmanager

@@ -21,6 +21,10 @@ HEALTH_SECONDS = 2.0
 PATIENCE_SECONDS = 30.0
 """After so long a person wants to hear what it waits for."""
 
+TAIL_LINES = 60
+JAVA_STACK = ("at ", "... ")
+"""How the lines begin that follow the reason."""
+
 Say = Callable[[str, str], None]
 """Who, and what about it."""
 
@@ -76,15 +80,20 @@ class Keeper:
         failures = 0
         while True:
             started = time.monotonic()
-            if not self.process.running:
-                self.process.start()
-            self._changed()
-            await self._watch(started)
+            try:
+                if not self.process.running:
+                    self.process.start()
+            except OSError as problem:  # no room for its log, or no process left to have
+                self.wrong = why = f"cannot be started: {problem.strerror}"
+            else:
+                self._changed()
+                await self._watch(started)
+                self.wrong = self.process.ending
+                why = f"{self.wrong}{self._last_words()}"
             failures = count_failures(failures, time.monotonic() - started)
             self.restarts += 1
             pause = self._pace.pause(failures)
-            self.wrong = self.process.ending
-            self._say(self.name, f"{self.wrong}{self._last_words()}; starting again in {pause:g} s")
+            self._say(self.name, f"{why}; starting again in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _watch(self, started: float) -> None:
@@ -117,5 +126,6 @@ class Keeper:
         """Why, in its own words; somebody else's kill -9 leaves it none."""
         if self.process.exit_code == -signal.SIGKILL:
             return ""
-        tail = [line.strip() for line in self.process.tail(5) if line.strip()]
-        return f" ({tail[-1][:160]})" if tail else ""
+        tail = [line.strip() for line in self.process.tail(TAIL_LINES) if line.strip()]
+        told = [line for line in tail if not line.startswith(JAVA_STACK)] or tail
+        return f" ({told[-1][:160]})" if told else ""

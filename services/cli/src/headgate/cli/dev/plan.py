@@ -13,6 +13,7 @@ HOST = "127.0.0.1"
 LOOPBACK = '["127.0.0.0/8"]'
 """What sources may reach besides the Internet, unless said: on a laptop the other side often runs beside us."""
 REPLICA_STEP = 10
+LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def parse_scale(text: str | None) -> dict[str, int]:
     scale = {}
     for word in _words(text):
         name, _, count = word.partition("=")
-        if not count.isdigit() or not 1 <= int(count) <= 9:
+        if not count.isdecimal() or not 1 <= int(count) <= 9:
             raise Misconfigured(f"--scale {word}: write a service and 1 to 9 replicas, like processor=2")
         scale[kind_named(name).name] = int(count)
     return scale
@@ -114,7 +115,8 @@ def services(options: Options, bootstrap: str, registry: str) -> list[Service]:
 
 
 def ports(options: Options) -> dict[int, str]:
-    """Every port that will be listened on, and what for. Misconfigured when two parts were given the same."""
+    """Every port that will be listened on, and what for. Misconfigured when two parts were given the same, or
+    when one is none."""
     wanted: list[tuple[int, str]] = []
     if options.bootstrap is None:
         wanted.append((options.kafka_port, "Kafka"))
@@ -124,6 +126,8 @@ def ports(options: Options) -> dict[int, str]:
         wanted += service.ports.items()
     found: dict[int, str] = {}
     for port, use in wanted:
+        if not 1 <= port <= LAST_PORT:
+            raise Misconfigured(f"port {port} ({use}) is none: choose between 1 and {LAST_PORT}.")
         if port in found:
             raise Misconfigured(
                 f"port {port} is asked for twice: {found[port]} and {use}. Give each its own."

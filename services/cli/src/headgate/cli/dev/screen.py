@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rich.console import Console
 from rich.text import Text
 
@@ -9,14 +11,20 @@ NAME_WIDTH = 16
 
 
 class Screen:
+    """A terminal that was closed takes no more lines (EIO); stopping and keeping go on without it."""
+
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, soft_wrap=True)
 
     def say(self, who: str, what: str) -> None:
-        self.console.print(Text.assemble((f"{who:<{NAME_WIDTH}}", _style(what)), " ", what))
+        self._print(Text.assemble((f"{who:<{NAME_WIDTH}}", _style(what)), " ", what))
 
     def line(self, text: str = "") -> None:
-        self.console.print(Text(text))
+        self._print(Text(text))
+
+    def _print(self, text: Text) -> None:
+        with suppress(OSError):
+            self.console.print(text)
 
 
 def _style(what: str) -> str:

@@ -41,6 +41,7 @@ class Stack:
         self.bootstrap = options.bootstrap or f"{HOST}:{options.kafka_port}"
         self.registry = options.registry or f"http://{HOST}:{options.registry_port}{API}"
         self.services = plan.services(options, self.bootstrap, self.registry)
+        self.settings()  # Misconfigured now, not when half of it runs
         self._started_at = datetime.now(UTC)
         self._kafka = None
         self._servers: list[Keeper] = []
@@ -125,15 +126,10 @@ class Stack:
         """This stack as our own clients know it; credentials of a given Kafka come from the environment."""
         from headgate.common.settings import ServiceSettings
 
-        found = ServiceSettings()
-        kafka = {"bootstrap": self.bootstrap, "prefix": self.options.prefix}
-        registry = {"url": self.registry, "timeout_seconds": REGISTRY_SECONDS}
-        return found.model_copy(
-            update={
-                "kafka": found.kafka.model_copy(update=kafka),
-                "registry": found.registry.model_copy(update=registry),
-                "state_dir": self.options.directory / "state",
-            }
+        return ServiceSettings(
+            kafka={"bootstrap": self.bootstrap, "prefix": self.options.prefix},
+            registry={"url": self.registry, "timeout_seconds": REGISTRY_SECONDS},
+            state_dir=self.options.directory / "state",
         )
 
     def _service(self, service: plan.Service) -> Keeper:
@@ -153,18 +149,24 @@ class Stack:
         self._tasks += [asyncio.create_task(keeper.run(), name=keeper.name) for keeper in keepers]
 
     def _publish(self) -> None:
-        self._folder.publish(self.facts())
+        try:
+            self._folder.publish(self.facts())
+        except OSError as problem:  # a full disk: what runs goes on
+            self._screen.say(self.dev_file.name, f"not written: {problem.strerror}")
 
     async def _install(self) -> None:
         """Topics and schemas as this version declares them; a server that wavers gets a minute."""
-        deadline = time.monotonic() + INSTALL_SECONDS
+        deadline, told = time.monotonic() + INSTALL_SECONDS, ""
         while True:
             try:
                 self._screen.say("topics", await asyncio.to_thread(self._install_once))
                 return
-            except Unreachable:
+            except Unreachable as problem:
                 if time.monotonic() > deadline:
                     raise
+                if told != str(problem):
+                    told = str(problem)
+                    self._screen.say("topics", f"waiting up to {INSTALL_SECONDS:.0f} s: {told}")
                 await asyncio.sleep(0.2)
 
     def _install_once(self) -> str:

@@ -48,8 +48,10 @@ async def _run(stack: Stack, screen: Screen, body: Body, start_seconds: float | 
             stack.kill()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup it outlives its terminal
+        loop.add_signal_handler(signal.SIGHUP, on_signal)
     try:
         return await work
     except asyncio.CancelledError:
