@@ -215,13 +215,6 @@ async def test_a_missing_secret_is_asked_for_again_and_named(
     assert not server.requests
 
 
-async def test_headers_that_carry_the_guarantee_cannot_be_given(
-    loaded: dict[str, Engine], server: Server
-) -> None:
-    action = {"http": {"url": server.url, "headers": {"idempotency-key": "mine"}}}
-    assert isinstance(await loaded["http"].start(run(action)), Refused)
-
-
 async def test_a_lost_reply_is_unknown_and_asked_again(loaded: dict[str, Engine], server: Server) -> None:
     def drop(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
