@@ -131,6 +131,9 @@ def test_show_tells_the_reason_the_coordinates_and_the_event(world: Any, headgat
     assert f"{event['at'].topic}/{event['at'].partition}/{event['at'].offset}" in shown.out
     assert full["event"]["id"] == event["id"]
     assert headgate("dlq", "show", "5/99999").code == 3
+    assert headgate("dlq", "show", f"{at.topic}/{at.partition}/{at.offset}").code == 0
+    elsewhere = headgate("dlq", "show", f"{world.connection.topics.raw}/{at.partition}/{at.offset}")
+    assert elsewhere.code == 3, "another topic's record is no letter"
 
 
 def test_bytes_that_are_no_event_are_shown_and_replayed_untouched(

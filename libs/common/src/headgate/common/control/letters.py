@@ -113,6 +113,8 @@ class Letters:
     def get(self, letter_id: str) -> Letter | None:
         """The letter of an id (`partition/offset`, or with the topic in front)."""
         place = coordinates_of(letter_id)
+        if letter_id.count("/") > 1 and not letter_id.startswith(f"{self._topic}/"):
+            return None  # a place on another topic, as "came from" shows it
         record = place and self._scan.one(self._topic, *place)
         return self._letter(record, self.marks()) if record else None
 
