@@ -92,3 +92,20 @@ def test_a_record_that_nobody_can_read_does_not_hide_the_others(world: Any, head
 
     assert f"trigger/{name}" in got.out
     assert "trigger/broken cannot be read" in got.err
+
+
+def test_a_trigger_of_another_version_says_what_it_lacks_and_can_be_deleted(
+    world: Any, headgate: Any, name: str
+) -> None:
+    headgate("apply", "-f", "-", stdin=TRIGGER.format(name=name, limit=10))
+    stored = read_state(world.connection).triggers[name]
+    spec = stored.record()["spec"].replace('"local":', '"teleport":')
+    value = world.connection.codec.encode("TriggerRecord", {**stored.record(), "spec": spec})
+    world.raw(world.connection.topics.triggers, name.encode(), value)
+
+    got = headgate("get", "trigger", name)
+    assert got.code == 1
+    assert "action.teleport: Extra inputs are not permitted" in got.err
+    assert f"headgate delete trigger {name}" in got.err
+    assert headgate("delete", "trigger", name).code == 0
+    assert headgate("get", "trigger", name).code == 3

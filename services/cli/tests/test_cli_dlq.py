@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from headgate.common import deadletter
+from headgate.common.control.events import moment
 from headgate.common.control.letters import Letters, Pace
 from headgate.common.control.scan import Record, Scan
 from headgate.common.headers import text
@@ -131,6 +133,9 @@ def test_show_tells_the_reason_the_coordinates_and_the_event(world: Any, headgat
     assert f"{event['at'].topic}/{event['at'].partition}/{event['at'].offset}" in shown.out
     assert full["event"]["id"] == event["id"]
     assert headgate("dlq", "show", "5/99999").code == 3
+    assert headgate("dlq", "show", f"{at.topic}/{at.partition}/{at.offset}").code == 0
+    elsewhere = headgate("dlq", "show", f"{world.connection.topics.raw}/{at.partition}/{at.offset}")
+    assert elsewhere.code == 3, "another topic's record is no letter"
 
 
 def test_bytes_that_are_no_event_are_shown_and_replayed_untouched(
@@ -140,8 +145,6 @@ def test_bytes_that_are_no_event_are_shown_and_replayed_untouched(
     key = uuid4().hex.encode()
     topic = world.connection.topics.raw
     reason = deadletter.Reason("processor", "undecodable", "bad magic", topic=topic, trigger=trigger)
-    from headgate.common.control.events import moment
-
     headers = deadletter.headers(reason, [("x", b"\xff\xfe")], moment(1_700_000_000_000_000))
     at = world.raw(world.connection.topics.dlq, key, poison, headers)
 
@@ -167,6 +170,36 @@ def test_a_letter_without_its_origin_is_left_alone_and_keeps_no_other_back(
     assert "the topic of origin is not in the headers" in refused.err
     assert len(raw_records(world, event["fingerprint"])) == 2
     assert len(headgate("dlq", "list", "--trigger", trigger, "-o", "json").data) == 1
+
+
+def test_a_letter_that_cannot_go_back_keeps_no_other_back_and_is_named(
+    world: Any, headgate: Any, trigger: str
+) -> None:
+    event = world.event()
+    at = [
+        world.letter(event, trigger=trigger, topic="payments.orders"),
+        world.letter(event, trigger=trigger, topic=world.connection.topics.triggers),
+    ]
+    for _ in range(3):
+        world.letter(event, trigger=trigger)
+    # As large as the raw topic takes, until a replay adds its headers.
+    topic = world.connection.topics.raw
+    reason = deadletter.Reason("processor", "too-large", "it is large", topic=topic, trigger=trigger)
+    headers = deadletter.headers(reason, [], moment(1_700_000_000_000_000))
+    large = world.raw(world.connection.topics.dlq, b"k", os.urandom(2 * 1024 * 1024 - 80), headers)
+
+    for written in (3, 0):
+        before = len(raw_records(world, event["fingerprint"]))
+        replayed = headgate("dlq", "replay", "--trigger", trigger, "--yes")
+        assert replayed.code == 1
+        assert "2 letters left alone: the topic of origin is not one of" in replayed.err
+        for one in at:
+            assert f"{one.partition}/{one.offset}" in replayed.err
+        large_id = f"{large.partition}/{large.offset}"
+        assert f"too large for its topic with the headers of a replay ({large_id})" in replayed.err
+        assert len(raw_records(world, event["fingerprint"])) == before + written
+    waiting = headgate("dlq", "list", "--trigger", trigger, "-o", "json").data
+    assert len(waiting) == 3
 
 
 def test_a_rate_spreads_the_replays() -> None:

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from headgate.cli.commands.common import age, moment_ms, plural, short
-from headgate.cli.commands.why import LINES, fitted, height
+from headgate.cli.commands.why import LINES, WIDTH, fitted, height
 from headgate.cli.output import Column, View, show_all
-from headgate.cli.session import Format, Session
+from headgate.cli.session import Format, Screen, Session
 
 VIEW: View[dict[str, Any]] = View(
     columns=[
@@ -92,11 +92,32 @@ def test_markup_in_data_is_data() -> None:
     assert "[bold]x[/nope]" in printed(Format.table, [{"name": "[bold]x[/nope]", "n": 1}])[0]
 
 
+@pytest.mark.parametrize("output", list(Format))
+def test_what_a_sender_wrote_steers_no_terminal(output: Format) -> None:
+    out = io.StringIO()
+    session = Session(output=output, out=Screen(file=out), err=Screen(file=out))
+    evil = "\x1b[2J\x1b]0;title\x07\x9b31m\x7f"
+    show_all(session, [{"name": f"x{evil}", "n": 1, "text": evil}], VIEW, "")
+    session.out.print(f"plain {evil}", markup=False)
+    session.say(evil)
+
+    assert not set(out.getvalue()) & set("\x1b\x07\x9b\x7f")
+    assert "\\u001b[2J" in out.getvalue() or "\\e[2J" in out.getvalue()
+
+
+def test_control_characters_survive_in_data() -> None:
+    out = io.StringIO()
+    show_all(Session(Format.json, out=Screen(file=out)), [{"name": "a\x1b\x9b\x7f\n", "n": 1}], VIEW, "")
+
+    assert json.loads(out.getvalue())[0]["name"] == "a\x1b\x9b\x7f\n"
+
+
 @given(st.lists(st.text("ab ", max_size=700), max_size=60))
 def test_a_story_of_any_length_fits_one_screen(texts: list[str]) -> None:
-    lines = fitted([("title", text, "") for text in texts])
+    for width in (WIDTH, 80, 40):
+        lines = fitted([("title", text, "") for text in texts], width)
 
-    assert sum(map(height, lines)) <= LINES
+        assert sum(height(line, width) for line in lines) <= LINES
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,19 @@ def test_why_finds_another_programs_record_by_its_place_its_id_and_its_fingerpri
     assert by_fingerprint["event"]["id"] == event_id
 
 
+def test_why_shows_the_letter_that_waits_however_many_were_replayed(world: Any, headgate: Any) -> None:
+    event = world.event()
+    for attempt in range(12):
+        if attempt:
+            headgate("dlq", "replay", "--trigger", event["id"], "--yes")
+        at = world.letter(event, trigger=event["id"], attempt=attempt + 1)
+
+    told = screen(headgate("why", event["id"]))
+
+    assert f"letter {at.partition}/{at.offset}, waiting" in told
+    assert "11 more letters of it, replayed or discarded" in told
+
+
 def test_why_fits_a_screen_with_thirty_triggers_and_long_reasons(world: Any, headgate: Any) -> None:
     event = world.event()
     verdicts = [world.verdict(event, f"trigger-{n}", "filtered", "x " * 300) for n in range(30)]

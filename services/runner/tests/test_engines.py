@@ -215,13 +215,6 @@ async def test_a_missing_secret_is_asked_for_again_and_named(
     assert not server.requests
 
 
-async def test_headers_that_carry_the_guarantee_cannot_be_given(
-    loaded: dict[str, Engine], server: Server
-) -> None:
-    action = {"http": {"url": server.url, "headers": {"idempotency-key": "mine"}}}
-    assert isinstance(await loaded["http"].start(run(action)), Refused)
-
-
 async def test_a_lost_reply_is_unknown_and_asked_again(loaded: dict[str, Engine], server: Server) -> None:
     def drop(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
@@ -285,6 +278,29 @@ async def test_a_huge_answer_is_cut_and_control_characters_go(
     assert isinstance(outcome, Started)
     assert len(outcome.answer) == 500
     assert "\x1b" not in outcome.answer
+
+
+STRANGE = {
+    "a location of stray bytes": b"HTTP/1.1 201 Created\r\nLocation: /runs/\xe9\r\nContent-Length: 0\r\n\r\n",
+    "half a character as id": b'HTTP/1.1 201 Created\r\nContent-Length: 15\r\n\r\n{"id":"\\ud800"}',
+    "a redirect to stray bytes": b"HTTP/1.1 302 Found\r\nLocation: /runs/\xe9\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("reply", STRANGE.values(), ids=STRANGE)
+async def test_whatever_an_engine_says_can_be_recorded(reply: bytes, loaded: dict[str, Engine]) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        outcome = await loaded["http"].start(run({"http": {"url": url}}))
+    assert not isinstance(outcome, Retry)
+    for word in vars(outcome).values():
+        word.encode()
 
 
 def test_excerpts_hide_secrets_before_they_cut() -> None:

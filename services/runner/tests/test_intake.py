@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -23,26 +24,38 @@ class Consumer:
         self._on_commit: Callable[..., None] = config["on_commit"]
         self.commits: list[dict[int, int]] = []
         self.answers: list[KafkaError | None] = []
+        self.calls: list[str] = []
+        self.called = asyncio.Event()
+        """Clear while an engine call is still running."""
+        self.called.set()
 
     def subscribe(self, *_: Any, **__: Any) -> None:
         pass
 
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("matched", number) for number in (0, 1)]
+
+    def pause(self, _: list[TopicPartition]) -> None:
+        self.calls.append("pause")
+
     def poll(self, _: float) -> None:
+        self.calls.append("poll")
         while self.answers:
             self._on_commit(self.answers.pop(), [])
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
-        assert asynchronous
+        self.calls.append("commit soon" if asynchronous else "commit")
         self.commits.append({one.partition: one.offset for one in offsets})
 
     def close(self) -> None:
-        pass
+        self.calls.append("close")
 
 
 @pytest.fixture
 async def intake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Intake]:
     async def release(numbers: list[int], grace: float) -> dict[int, int]:
-        return {}
+        await consumer_of(made).called.wait()
+        return dict.fromkeys(numbers, 40)
 
     monkeypatch.setattr(intakes, "Consumer", Consumer)
     monkeypatch.setattr(intakes, "COMMIT_SECONDS", 0.0)
@@ -103,3 +116,30 @@ async def test_an_answer_that_never_comes_holds_commits_up_for_a_while_only(
     await eventually(lambda: kafka.commits)
     intake.commit(0, 15)
     await eventually(lambda: kafka.commits == [{0: 10}, {0: 15}])
+
+
+async def test_running_calls_finish_in_the_group_and_are_committed_before_it_is_left(intake: Intake) -> None:
+    """Within `close` no heartbeat goes out: a commit after a long wait there is refused."""
+    kafka = consumer_of(intake)
+    kafka.called.clear()
+    stopping = asyncio.create_task(intake.stop(5))
+    await eventually(lambda: "pause" in kafka.calls)
+    await came_round(intake)
+    kafka.called.set()
+    assert await stopping
+    paused = kafka.calls.index("pause")
+    assert kafka.calls[paused:].count("poll") >= 2
+    assert kafka.calls[-2:] == ["commit", "close"]
+    assert kafka.commits[-1] == {0: 40, 1: 40}
+
+
+async def test_what_a_rebalance_takes_while_calls_finish_is_not_committed_later(intake: Intake) -> None:
+    kafka = consumer_of(intake)
+    kafka.called.clear()
+    stopping = asyncio.create_task(intake.stop(5))
+    await eventually(lambda: "pause" in kafka.calls)
+    await came_round(intake)
+    await asyncio.to_thread(intake._on_lost, kafka, [TopicPartition("matched", 1)])
+    kafka.called.set()
+    assert await stopping
+    assert kafka.commits[-1] == {0: 40}

@@ -231,7 +231,10 @@ async def test_an_engine_that_stays_away_uses_up_the_attempts_and_nothing_more(
     assert set(engine.attempts.values()) == {3}
 
 
-async def test_sigterm_lets_running_calls_finish_and_commits_them(world: Any, engine: Any) -> None:
+@pytest.mark.parametrize("seconds", [0, 12], ids=["soon", "later than a session lasts"])
+async def test_sigterm_lets_running_calls_finish_and_commits_them(
+    seconds: float, world: Any, engine: Any
+) -> None:
     engine.plan = lambda _run, _attempt: "hang"
     await world.apply("t", http(engine, timeout="60s"))
     await world.match("t", range(4))
@@ -248,6 +251,7 @@ async def test_sigterm_lets_running_calls_finish_and_commits_them(world: Any, en
         return int((await runner.get("/readyz"))[0])
 
     await world.eventually(unready, lambda status: status == 503, "not ready while stopping")
+    await asyncio.sleep(seconds)
     engine.let_go.set()
     assert await stopping == 0
     assert len(await world.run_records()) == 4

@@ -81,6 +81,49 @@ def test_a_file_that_expands_without_end_is_refused() -> None:
     assert "contains itself" in str(parse("a: &a [*a]").problems[0])
 
 
+def test_merge_keys_that_expand_without_end_are_refused_before_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headgate.common.control.documents.MAX_NODES", 1000)
+    bomb = "a0: &a0 {k: 1}\n"
+    bomb += "".join(f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 7))
+
+    assert "merge keys expand to more than 1000" in str(parse(bomb + "<<: *a6\n").problems[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, '{"a":' * 5000, "a: " + "{b: " * 900 + "1" + "}" * 900, "a: &a\n  <<: *a\n  b: [*a]"]
+)
+def test_what_is_nested_without_end_is_a_problem_of_its_file(text: str) -> None:
+    assert [problem.file for problem in parse(text, "deep.yaml").problems] == ["deep.yaml"]
+
+
+def test_control_characters_and_stray_bytes_on_stdin_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "control characters" in parse("a: \x07", "x.yaml").problems[0].fix
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff"), "utf-8"))
+    assert "UTF-8" in load(["-"]).problems[0].fix
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff"), "utf-8", "surrogateescape"))
+    assert "UTF-8" in load(["-"]).problems[0].fix
+
+
+def test_pairs_that_json_escapes_are_joined_and_half_a_character_is_refused() -> None:
+    assert parse(json.dumps({"a": "\U0001f600", "\U0001f600": 1})).documents[0].data == {
+        "a": "\U0001f600",
+        "\U0001f600": 1,
+    }
+    for text in ('a:\n  b: "\\ud800"', 'a:\n  "\\udfff": 1'):
+        (problem,) = parse(text, "x.yaml").problems
+        assert str(problem).startswith("x.yaml:2: a")
+        assert "half a character" in str(problem)
+
+
+def test_what_is_no_json_is_refused_and_never_becomes_something_else() -> None:
+    assert str(parse("a:\n  b: 1e999", "x.yaml").problems[0]).startswith("x.yaml:2: a.b: 1e999 is larger")
+    assert "cannot be a key" in str(parse("a:\n  ? [b]\n  : 1", "x.yaml").problems[0])
+
+
 @pytest.mark.parametrize(
     ("text", "line", "hint"),
     [

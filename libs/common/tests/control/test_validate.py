@@ -90,6 +90,16 @@ def test_a_valid_document_has_no_problem() -> None:
         ("action:", 'policy: {order_by: "event.data."}\naction:', "x.yaml:13: policy.order_by: it is not valid CEL: 1:"),
         ("{name: page}", "{name: Page One}", "x.yaml:3: metadata.name: 'Page One' does not fit here; lower case letters, digits"),
         ("https://engine", "ftp://engine", "x.yaml:14: action.http.url: the URL starts with http:// or https://"),
+        ("https://engine", "https://eng ine", "x.yaml:14: action.http.url: the URL cannot hold ' ': write it as %20"),
+        ("https://engine", "https://engine:99999", "x.yaml:14: action.http.url: the URL cannot be used: Port out of range"),
+        ("https://engine", "https://:80", "x.yaml:14: action.http.url: the URL cannot be used: there is no host"),
+        ("https://engine", "https://[::1", "x.yaml:14: action.http.url: the URL cannot be used: Invalid IPv6 URL"),
+        ("/runs", "/{{ event.id }}", "x.yaml:14: action.http.url: the URL takes no templates: put what differs"),
+        ("/runs\"", '/", headers: {"X Y": z}', "x.yaml:14: action.http.headers: 'X Y' is no header name"),
+        ("/runs\"", '/", headers: {"X\\nY": z}', "x.yaml:14: action.http.headers: 'X\\nY' is no header name"),
+        ("/runs\"", '/", headers: {"": z}', "x.yaml:14: action.http.headers: '' is no header name"),
+        ("/runs\"", '/", headers: {idempotency-key: z}', "x.yaml:14: action.http.headers: idempotency-key is set by Headgate"),
+        ("/runs\"", '/", headers: {X: [1]}', "x.yaml:14: action.http.headers.X: should be a valid string; write `X:"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_at_its_line_with_the_fix(was: str, now: str, line: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from .session import Format, Session
+from .session import Format, Session, visible
 
 T = TypeVar("T")
 Plain = dict[str, Any]
@@ -101,7 +101,7 @@ def _table(session: Session, things: Sequence[T], view: View[T]) -> None:
     from rich.text import Text
 
     columns = view.columns
-    rows = [[column.value(thing) for column in columns] for thing in things]
+    rows = [[visible(column.value(thing)) for column in columns] for thing in things]
     widths = [max(len(column.title), *(len(row[i]) for row in rows)) for i, column in enumerate(columns)]
     if session.out.is_terminal:
         widths = _fitted(widths, [column.give for column in columns], session.out.width)

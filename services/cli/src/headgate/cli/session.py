@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 if TYPE_CHECKING:
     from headgate.common.control.connection import Connection
     from headgate.common.settings import ServiceSettings
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Control characters as JSON writes them: what a sender put into an event must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class Screen(Console):
+    """A console for other people's words."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
+
 
 DEV_FILE = Path(".headgate/dev.json")
 
@@ -36,8 +52,8 @@ class Session:
     registry: str | None = None
     prefix: str | None = None
     verbose: bool = False
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
+    out: Console = field(default_factory=lambda: Screen(highlight=False, soft_wrap=True))
+    err: Console = field(default_factory=lambda: Screen(stderr=True, highlight=False, soft_wrap=True))
 
     def say(self, text: str, style: str = "") -> None:
         self.err.print(text, style=style or None, markup=False)

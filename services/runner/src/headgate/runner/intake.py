@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any
 
 import structlog
@@ -91,6 +92,10 @@ class Intake:
         self._room = threading.Semaphore(2)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-intake", daemon=True)
+        self._draining: Future[dict[int, int]] | None = None
+        """While stopping: how far each partition is finished, once that is known."""
+        self._leaving: set[int] = set()
+        """The partitions of which that may still be committed: not what a rebalance took meanwhile."""
         self.beat_at = time.monotonic()
         """When the thread last came round."""
         self.trouble: str | None = None
@@ -125,10 +130,27 @@ class Intake:
                 self.beat_at = time.monotonic()
                 self._grant()
                 self._read()
+            self._drain()
             self._consumer.close()
         except Exception as problem:
             log.exception("The Kafka thread ended.")
             self._tell(self._failed, f"the Kafka thread ended: {problem}")
+
+    def _drain(self) -> None:
+        """Let what runs finish as a living member of the group. In `close` no heartbeat goes out: after a session's
+        length Kafka would refuse the commit, and all that finished meanwhile would be started again."""
+        assigned = self._consumer.assignment()
+        self._consumer.pause(assigned)
+        self._leaving = {one.partition for one in assigned}
+        self._draining = self._ask(list(self._leaving), self._grace_seconds)
+        while not self._draining.done():
+            self.beat_at = time.monotonic()
+            self._grant()
+            self._consumer.poll(POLL_SECONDS)
+        self._grant()
+        self._marks.update(self._draining.result())
+        self._marks = {number: mark for number, mark in self._marks.items() if number in self._leaving}
+        self._commit(wait=True)
 
     def _read(self) -> None:
         first = self._consumer.poll(POLL_SECONDS)
@@ -186,7 +208,9 @@ class Intake:
         numbers = [one.partition for one in partitions]
         self._tell(self._assign, numbers)
         consumer.incremental_assign(partitions)
-        if partitions:
+        if partitions and self._draining is not None:
+            consumer.pause(partitions)
+        elif partitions:
             consumer.resume(partitions)
         log.info("Partitions assigned.", partitions=numbers)
 
@@ -208,11 +232,21 @@ class Intake:
 
     def _released(self, numbers: list[int], grace: float) -> dict[int, int]:
         """The loop lets the partitions go and says how far each is finished; no wish of theirs comes later."""
+        if self._draining is not None:
+            # They are on their way out already: wait for that, as long as a rebalance may wait.
+            going = self._leaving & set(numbers)
+            self._leaving -= going
+            with contextlib.suppress(TimeoutError):
+                marks = self._draining.result(min(grace, REVOKE_SECONDS))
+                return {number: mark for number, mark in marks.items() if number in going}
+            return {}
+        return self._ask(numbers, grace).result(grace + 10)
 
+    def _ask(self, numbers: list[int], grace: float) -> Future[dict[int, int]]:
         async def release() -> dict[int, int]:
             return await self._release(numbers, grace)
 
-        return asyncio.run_coroutine_threadsafe(release(), self._loop).result(grace + 10)
+        return asyncio.run_coroutine_threadsafe(release(), self._loop)
 
     def _note(self, error: KafkaError) -> None:
         if error.fatal():

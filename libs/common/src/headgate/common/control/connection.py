@@ -17,6 +17,8 @@ from headgate.common.headers import Headers
 from headgate.common.registry import Codec, Registry
 from headgate.common.settings import ServiceSettings
 
+from .errors import TooLarge
+
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 6.0
 WRITE_SECONDS = 20.0
@@ -138,14 +140,17 @@ class Connection:
         return known[topic]
 
     def write(self, records: Iterable[Outgoing]) -> list[Written]:
-        """Writes records in order and returns once the broker has stored every one of them (acks=all)."""
+        """Writes records in order and returns once the broker has stored every one of them (acks=all).
+
+        TooLarge: all but those that no attempt would get there are stored.
+        """
         outgoing = list(records)
         done: list[Written | None] = [None] * len(outgoing)
-        failed: list[KafkaError] = []
+        failed: dict[int, KafkaError] = {}
 
         def arrived(index: int, error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failed.append(error)
+                failed[index] = error
             else:
                 done[index] = Written(message.topic() or "", message.partition() or 0, message.offset() or 0)
 
@@ -160,8 +165,15 @@ class Connection:
             )
             self.producer.poll(0)
         left = self.producer.flush(WRITE_SECONDS)
+        too_large = {i for i, error in failed.items() if error.code() == KafkaError.MSG_SIZE_TOO_LARGE}
+        if too_large and not left and len(too_large) == len(failed):
+            raise TooLarge(outgoing[min(too_large)].topic, too_large)
         if failed or left:
-            why = failed[0].str() if failed else f"no acknowledgement within {WRITE_SECONDS:.0f} s"
+            why = (
+                next(iter(failed.values())).str()
+                if failed
+                else f"no acknowledgement within {WRITE_SECONDS:.0f} s"
+            )
             stored = sum(one is not None for one in done)
             raise Unreachable(
                 f"Kafka stored {stored} of {len(outgoing)} records, then: {why}. Repeat the command: "

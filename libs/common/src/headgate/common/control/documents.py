@@ -6,6 +6,7 @@ the file is what the model gets. Aliases and merge keys work; a file that expand
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -53,6 +54,20 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
+    def flatten_mapping(self, node: MappingNode) -> None:
+        """Merge keys are expanded by PyYAML before a reader can count: count here, before it does."""
+        size = 0
+        for key, value in node.value:
+            if key.tag != "tag:yaml.org,2002:merge":
+                continue
+            for one in value.value if isinstance(value, SequenceNode) else [value]:
+                if isinstance(one, MappingNode):
+                    self.flatten_mapping(one)
+                    size += len(one.value)
+                if size > MAX_NODES:
+                    raise _TooLarge(f"its merge keys expand to more than {MAX_NODES} nodes")
+        super().flatten_mapping(node)
+
 
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -82,7 +97,10 @@ def load(paths: Iterable[str]) -> Loaded:
 def _texts(paths: Iterable[str], problems: list[Problem]) -> Iterator[tuple[str, str]]:
     for path in paths:
         if path == "-":
-            yield "<stdin>", sys.stdin.read(MAX_FILE_BYTES + 1)
+            try:
+                yield "<stdin>", sys.stdin.read(MAX_FILE_BYTES + 1)
+            except UnicodeDecodeError as error:
+                problems.append(_unreadable("<stdin>", error))
             continue
         files = _files(Path(path))
         if not files:
@@ -100,9 +118,11 @@ def _texts(paths: Iterable[str], problems: list[Problem]) -> Iterator[tuple[str,
                 with file.open(encoding="utf-8") as stream:
                     yield str(file), stream.read(MAX_FILE_BYTES + 1)
             except (OSError, UnicodeDecodeError) as error:
-                problems.append(
-                    Problem(str(file), 0, (), f"cannot be read: {error}", "write it as UTF-8 text")
-                )
+                problems.append(_unreadable(str(file), error))
+
+
+def _unreadable(file: str, error: Exception) -> Problem:
+    return Problem(file, 0, (), f"cannot be read: {error}", "write it as UTF-8 text")
 
 
 def _files(path: Path) -> list[Path]:
@@ -120,8 +140,9 @@ def parse(text: str, file: str = "<text>") -> Loaded:
         )
     documents: list[Document] = []
     problems: list[Problem] = []
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
             if node is None:
@@ -136,14 +157,19 @@ def parse(text: str, file: str = "<text>") -> Loaded:
         problems.append(
             Problem(file, line, (), f"is not YAML: {error.problem or error.context}", _yaml_hint(error))
         )
-    except (yaml.YAMLError, _TooLarge) as error:
+    except yaml.YAMLError as error:
         problems.append(
             Problem(
                 file, 0, (), f"is not YAML: {error}", "save it as plain UTF-8 text without control characters"
             )
         )
+    except _TooLarge as error:
+        problems.append(Problem(file, 0, (), f"cannot be used: {error}", "write out what it means"))
+    except RecursionError:
+        problems.append(Problem(file, 0, (), "is nested too deeply", "a document needs a few levels only"))
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return Loaded(documents, problems)
 
 
@@ -161,6 +187,17 @@ _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 class _TooLarge(Exception):
     pass
+
+
+def _joined(text: str) -> str:
+    """JSON escapes a character beyond 16 bits as a pair, which YAML reads as two. Half of one alone is no
+    text: no topic could hold it."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("half a character (\\ud800 to \\udfff without the other half)") from None
 
 
 class _Reader:
@@ -198,13 +235,26 @@ class _Reader:
     def _scalar(self, node: ScalarNode, path: FieldPath) -> object:
         try:
             value = self._loader.construct_object(node)
-            if value is None or isinstance(value, str | int | float | bool):
-                return value
-            what = f"the tag {node.tag} is not used here"
+            if isinstance(value, float) and not math.isfinite(value):
+                what = f"{node.value} is larger than any number here"
+            elif value is None or isinstance(value, str | int | float | bool):
+                return _joined(value) if isinstance(value, str) else value
+            else:
+                what = f"the tag {node.tag} is not used here"
         except (yaml.constructor.ConstructorError, ValueError) as error:
             what = str(getattr(error, "problem", None) or error)
         self._refuse(node, path, what)
         return None
+
+    def _key(self, node: Node, path: FieldPath) -> str:
+        try:
+            if isinstance(node, ScalarNode):
+                return _joined(str(node.value))
+            what = "a list or mapping cannot be a key"
+        except ValueError as error:
+            what = f"a key holds {error}"
+        self._refuse(node, path, what)
+        return "?"
 
     def _refuse(self, node: Node, path: FieldPath, what: str) -> None:
         line = node.start_mark.line + 1
@@ -220,7 +270,7 @@ class _Reader:
         result: dict[str, object] = {}
         own: set[str] = set()
         for key_node, value_node in node.value:
-            key = str(key_node.value) if isinstance(key_node, ScalarNode) else "?"
+            key = self._key(key_node, path)
             line = key_node.start_mark.line + 1
             if key in own:
                 self._problems.append(

@@ -11,3 +11,14 @@ class NotFound(HeadgateError):
 
 class Refused(HeadgateError):
     """It could be done, but something depends on it or a person has to confirm. Nothing was changed."""
+
+
+class TooLarge(HeadgateError):
+    """The broker will never take these records; the others of the same write are stored. `which` counts from 0."""
+
+    def __init__(self, topic: str, which: set[int]) -> None:
+        self.which = which
+        super().__init__(
+            f"{len(which)} record{'s are' if len(which) > 1 else ' is'} larger than {topic} takes "
+            "(its max.message.bytes): make what you write smaller"
+        )

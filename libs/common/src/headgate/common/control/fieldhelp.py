@@ -69,8 +69,8 @@ def _written(loc: tuple[int | str, ...], data: object) -> Path:
         last = index == len(loc) - 1
         if isinstance(data, dict) and part in data:
             data = data[part]
-        elif isinstance(data, list):
-            data = data[part] if isinstance(part, int) and part < len(data) else None
+        elif isinstance(data, list) and isinstance(part, int):
+            data = data[part] if part < len(data) else None
         elif not (last and isinstance(data, dict) and isinstance(part, str) and part.isidentifier()):
             continue
         path.append(part)

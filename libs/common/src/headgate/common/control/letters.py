@@ -16,6 +16,7 @@ from headgate.common import deadletter
 from headgate.common.errors import Misconfigured, Poison
 
 from .connection import Connection, Outgoing
+from .errors import TooLarge
 from .scan import Record, Scan
 
 BATCH = 200
@@ -86,6 +87,18 @@ class Letters:
         self._connection = connection
         self._scan = scan or Scan(connection)
         self._topic = connection.topics.dlq
+        self.too_large: list[Letter] = []
+        """Letters that a replay had to leave: with the headers of a replay their topic does not take them."""
+
+    def stays(self, letter: Letter) -> str | None:
+        """Why a letter cannot be sent back; None when it can. Its headers are anybody's words: only topics that
+        events of ours come from are written to."""
+        topics = self._connection.topics
+        if not letter.reason.topic:
+            return "the topic of origin is not in the headers"
+        if letter.reason.topic not in (topics.raw, topics.rekeyed, topics.matched):
+            return f"the topic of origin is not one of {topics.prefix}'s"
+        return None
 
     def marks(self) -> dict[str, Mark]:
         """The newest mark of every marked letter, by the letter's coordinates."""
@@ -113,6 +126,8 @@ class Letters:
     def get(self, letter_id: str) -> Letter | None:
         """The letter of an id (`partition/offset`, or with the topic in front)."""
         place = coordinates_of(letter_id)
+        if letter_id.count("/") > 1 and not letter_id.startswith(f"{self._topic}/"):
+            return None  # a place on another topic, as "came from" shows it
         record = place and self._scan.one(self._topic, *place)
         return self._letter(record, self.marks()) if record else None
 
@@ -134,11 +149,24 @@ class Letters:
             if pace:
                 pace.wait(len(batch))
             if state == "replayed":
-                self._connection.write(replayed(letter) for letter in batch)
+                batch = self._sent(batch)
             mark = Mark(state, datetime.now(UTC), self._connection.author, note)
             self._connection.write(self._mark(letter, mark) for letter in batch)
             for letter in batch:
                 yield replace(letter, mark=mark)
+
+    def _sent(self, batch: list[Letter]) -> list[Letter]:
+        """Sends letters back; gives those that are there now. One that never will be keeps no other back."""
+        try:
+            self._connection.write(replayed(letter) for letter in batch)
+        except TooLarge as problem:
+            if len(batch) == 1:
+                self.too_large += batch
+                return []
+            # The client sends several at once, and the broker refuses all of them: ask for each.
+            stored = [letter for index, letter in enumerate(batch) if index not in problem.which]
+            return stored + [one for index in sorted(problem.which) for one in self._sent([batch[index]])]
+        return batch
 
     def _mark(self, letter: Letter, mark: Mark) -> Outgoing:
         coordinates = letter.record.coordinates

@@ -12,6 +12,7 @@ from headgate.common.errors import Poison
 from headgate.common.model import Source, Stored, Trigger
 
 from .connection import Connection, Outgoing
+from .problems import dotted
 from .scan import Scan
 
 Kind = Literal["Trigger", "Source"]
@@ -53,7 +54,10 @@ def read_state(connection: Connection) -> State:
                     state.triggers[name] = Stored.of(decoded, Trigger)
                 else:
                     state.sources[name] = Stored.of(decoded, Source)
-            except (Poison, ValidationError, KeyError) as error:
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                state.unreadable[f"{kind.lower()}/{name}"] = f"{dotted(first['loc'])}: {first['msg']}"
+            except (Poison, KeyError) as error:
                 state.unreadable[f"{kind.lower()}/{name}"] = str(error).splitlines()[0]
     return state
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -12,6 +14,12 @@ from headgate.common.secrets import SecretRef
 from headgate.common.templates import Templates
 
 _templates = Templates()
+_NO_URL = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = frozenset(
+    {"idempotency-key", "traceparent", "host", "content-length", "transfer-encoding", "connection"}
+)
+"""Headers that carry a guarantee, or frame the request."""
 
 
 def _fillable(node: Any, at: str = "") -> Any:
@@ -73,7 +81,28 @@ class HttpAction(BaseModel):
             raise ValueError(
                 "the URL needs a host, and no user or password in it: use headers with {env: NAME}"
             )
+        if "{{" in url:
+            raise ValueError("the URL takes no templates: put what differs from event to event into the body")
+        found = _NO_URL.search(url)
+        if found:
+            raise ValueError(f"the URL cannot hold {found[0]!r}: write it as %{ord(found[0]):02X}")
+        try:
+            if not urlsplit(url).hostname:
+                raise ValueError("there is no host")
+            _ = urlsplit(url).port
+        except ValueError as problem:
+            raise ValueError(f"the URL cannot be used: {problem}; write https://host:port/path") from None
         return url
+
+    @field_validator("headers")
+    @classmethod
+    def _names_of_headers(cls, headers: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
+        for name in headers:
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no header name: write letters, digits and dashes")
+            if name.lower() in _OURS:
+                raise ValueError(f"{name} is set by Headgate and cannot be given: remove it")
+        return headers
 
 
 class LocalAction(BaseModel):

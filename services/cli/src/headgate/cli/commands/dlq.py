@@ -139,17 +139,23 @@ def replay(
 
     wanted = _filter(ids, stage, error, trigger, since, until, again)
     found = _settled_or_found(session, ids, wanted, "replay", again)
-    ready = [letter for letter in found if letter.reason.topic]
+    letters = _letters(session)
+    ready = [letter for letter in found if letters.stays(letter) is None]
     if ready and _agreed(session, ready, "Replay", yes, dry_run):
-        _settle(session, "replayed", ready, lambda some: _letters(session).replay(some, Pace(rate), note))
-    homeless = [letter for letter in found if not letter.reason.topic]
-    if homeless:
-        named = ", ".join(letter.id for letter in homeless[:5]) + (", ..." if len(homeless) > 5 else "")
-        session.say(
-            f"{plural(len(homeless), 'letter')} left alone: the topic of origin is not in the headers ({named}). "
-            "Produce such a letter by hand with kcat, then `headgate dlq discard` it."
-        )
+        _settle(session, "replayed", ready, lambda some: letters.replay(some, Pace(rate), note))
+    left = [(letter, why) for letter in found if (why := letters.stays(letter))]
+    left += [(letter, "too large for its topic with the headers of a replay") for letter in letters.too_large]
+    if left:
+        _left_alone(session, left)
         raise typer.Exit(FAILURE)
+
+
+def _left_alone(session: Session, left: list[tuple[Letter, str]]) -> None:
+    for why in dict.fromkeys(why for _, why in left):
+        ids = [letter.id for letter, one in left if one == why]
+        named = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        session.say(f"{plural(len(ids), 'letter')} left alone: {why} ({named}).")
+    session.say("Produce such a letter by hand with kcat, then `headgate dlq discard` it.")
 
 
 def discard(

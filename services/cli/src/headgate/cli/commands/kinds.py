@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.common.control.errors import NotFound
+from headgate.common.errors import Misconfigured
 
 from ..everywhere import command
 from ..output import Column, View, dump_yaml, show_all, show_one
@@ -85,8 +86,8 @@ def delete(
 
     if not name:
         raise typer.BadParameter("say which, by name", param_hint="NAME")
-    chosen, state = _chosen(session, kind_of(kind), name)
-    names = [stored.name for stored in chosen]
+    state = _state(session)
+    names = _named(kind_of(kind), name, [*state.of(kind_of(kind)), *_unreadable(kind_of(kind), state)])
     planned = control_delete(session.connection, kind_of(kind), names, state, dry_run=True)
     if not dry_run:
         if len(planned) > 1:
@@ -99,18 +100,42 @@ def delete(
 
 
 def _chosen(session: Session, kind: Kind, names: list[str] | None) -> tuple[list[AnyStored], State]:
-    from headgate.common.control.problems import did_you_mean
+    state = _state(session)
+    there = state.of(kind)
+    lost = _unreadable(kind, state)
+    wanted = _named(kind, names or sorted(there), [*there, *lost])
+    for name in wanted:
+        if name in lost:
+            raise Misconfigured(
+                f"{kind.lower()} {name} cannot be read: {state.unreadable[f'{kind.lower()}/{name}']}. "
+                f"Apply it again, corrected, or: headgate delete {kind.lower()} {name}"
+            )
+    return [there[name] for name in wanted], state
+
+
+def _state(session: Session) -> State:
     from headgate.common.control.store import read_state
 
     state = read_state(session.connection)
-    there = state.of(kind)
     for name, why in state.unreadable.items():
         session.say(f"warning: {name} cannot be read and is left out: {why}")
-    wanted = list(dict.fromkeys(name.rpartition("/")[2] for name in names or sorted(there)))
+    return state
+
+
+def _unreadable(kind: Kind, state: State) -> list[str]:
+    start = f"{kind.lower()}/"
+    return [name.removeprefix(start) for name in state.unreadable if name.startswith(start)]
+
+
+def _named(kind: Kind, names: list[str], there: list[str]) -> list[str]:
+    """Names as they were typed, `trigger/NAME` or `NAME`, each once; NotFound when there is none such."""
+    from headgate.common.control.problems import did_you_mean
+
+    wanted = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
     for name in wanted:
         if name not in there:
             raise NotFound(f"there is no {kind.lower()} {name}; {did_you_mean(name, there)}")
-    return [there[name] for name in wanted], state
+    return wanted
 
 
 def _updated(stored: AnyStored) -> datetime:

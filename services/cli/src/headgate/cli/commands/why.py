@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headgate.common.control.story import Story
 
 WIDTH = 100
+NARROWEST = 40
 LINES = 24
 INDENT = 10
 STYLES = {
@@ -61,27 +62,31 @@ def why(
     if session.output is not Format.table:
         show_one(session, story, VIEW)
         return
-    for title, text, style in fitted(list(lines_of(story))):
+    width = min(WIDTH, max(session.out.width, NARROWEST)) if session.out.is_terminal else WIDTH
+    for title, text, style in fitted(list(lines_of(story)), width):
         head = f"{title:<{INDENT}}"
-        body = textwrap.wrap(text, WIDTH - INDENT, break_long_words=True, break_on_hyphens=False) or [""]
-        for number, part in enumerate(body):
+        for number, part in enumerate(_wrapped(text, width)):
             session.out.print(head if number == 0 else " " * INDENT, style="bold", end="", markup=False)
             session.out.print(part, style=style or None, markup=False)
 
 
-def height(line: Line) -> int:
-    return len(textwrap.wrap(line[1], WIDTH - INDENT, break_long_words=True, break_on_hyphens=False) or [""])
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width - INDENT, break_long_words=True, break_on_hyphens=False) or [""]
 
 
-def fitted(lines: list[Line]) -> list[Line]:
+def height(line: Line, width: int = WIDTH) -> int:
+    return len(_wrapped(line[1], width))
+
+
+def fitted(lines: list[Line], width: int = WIDTH) -> list[Line]:
     """At most one screen: what does not fit is counted, not shown."""
     kept: list[Line] = []
     room = LINES - 1
     for number, line in enumerate(lines):
-        if height(line) > room:
+        if height(line, width) > room:
             left = len(lines) - number
             return [*kept, ("", f"... {left} more: -o yaml shows everything", "dim")]
-        room -= height(line)
+        room -= height(line, width)
         kept.append(line)
     return kept
 
@@ -96,8 +101,15 @@ def lines_of(story: Story) -> Iterator[Line]:
         yield "event", story.asked, ""
     if story.decision is not None:
         yield from _decision_lines(story, story.decision)
-    for letter in story.letters:
+    waiting_letters = [letter for letter in story.letters if letter.mark is None]
+    settled = sorted((letter for letter in story.letters if letter.mark), key=lambda one: one.failed_at)
+    # What failed again after each of many replays is told once: by the letter that waits, or by the last.
+    told = waiting_letters or settled[-1:]
+    for letter in told:
         yield from _letter_lines(letter)
+    if len(told) < len(story.letters):
+        before = plural(len(story.letters) - len(told), "more letter")
+        yield "", f"{before} of it, replayed or discarded: headgate dlq list --all", "dim"
     for waiting in story.waiting:
         yield "waits", waiting.what, "cyan"
         yield "", f"next: {waiting.next}", ""

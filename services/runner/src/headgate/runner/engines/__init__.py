@@ -122,9 +122,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def excerpt(text: str, secrets: tuple[str, ...] = (), limit: int = 500) -> str:
-    """An engine's words, fit for a topic: without our secrets, on one line, short."""
+    """An engine's words, fit for a topic: without our secrets, on one line, short, and text: a header's stray
+    bytes and JSON's half characters (`"\\ud800"`) are none, and a record with them could never be written."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
-    text = _CONTROL.sub(" ", text).strip()
+    text = _CONTROL.sub(" ", text).strip().encode("utf-8", "replace").decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"

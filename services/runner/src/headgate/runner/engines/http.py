@@ -22,9 +22,6 @@ from headgate.runner.engines import Exists, Means, Outcome, Refused, Retry, Run,
 from headgate.runner.retry import retry_after
 
 _ANSWER_BYTES = 16 * 1024
-_OURS = frozenset(
-    {"idempotency-key", "traceparent", "host", "content-length", "transfer-encoding", "connection"}
-)
 
 
 class Engine:
@@ -87,8 +84,6 @@ class Engine:
         secrets = []
         context = run.context
         for name, value in action.headers.items():
-            if name.lower() in _OURS:
-                raise TemplateRefused(f"headers.{name} is set by Headgate and cannot be given")
             if isinstance(value, SecretRef):
                 text = value.resolve().get_secret_value().decode("utf-8", "replace").strip()
                 secrets.append(text)
