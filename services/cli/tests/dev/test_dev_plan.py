@@ -80,8 +80,11 @@ def test_sources_reach_this_machine_unless_the_environment_says_otherwise(
 
 
 def test_only_and_scale_take_short_names() -> None:
-    assert plan.parse_only("webhook, processor") == ("ingest-webhook", "processor")
-    assert plan.parse_scale("processor=2,webhook=3") == {"processor": 2, "ingest-webhook": 3}
+    both = {"processor": 2, "ingest-webhook": 3}
+    assert plan.parse_only(["webhook, processor"]) == ("ingest-webhook", "processor")
+    assert plan.parse_only(["webhook", "processor"]) == ("ingest-webhook", "processor")
+    assert plan.parse_scale(["processor=2,webhook=3"]) == both
+    assert plan.parse_scale(["processor=2", "webhook=3"]) == both
     assert plan.parse_only(None) == ()
 
 
@@ -90,12 +93,12 @@ def test_only_and_scale_take_short_names() -> None:
 )
 def test_a_scale_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(Misconfigured, match="1 to 9 replicas"):
-        plan.parse_scale(text)
+        plan.parse_scale([text])
 
 
 def test_an_unknown_service_is_refused_with_those_there_are() -> None:
     with pytest.raises(Misconfigured, match="no service named 'nobody'; there are ingest-webhook, poller"):
-        plan.parse_only("nobody")
+        plan.parse_only(["nobody"])
 
 
 @given(st.integers(1, 100))

@@ -86,6 +86,7 @@ class App:
             intake.start()
             log.info("Runner started.", engines=sorted(loaded), max_running=settings.runner.max_running)
             watch = asyncio.create_task(self._watch(lanes, intake, starter))
+            watch.add_done_callback(self._watched)
             problem = await self._end
             watch.cancel()
             return await self._leave(problem, lanes, intake)
@@ -168,6 +169,11 @@ class App:
                 self._health.degraded("progress", stuck)
                 self._finish(f"no progress: {stuck}")
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _watched(self, watch: asyncio.Task[None]) -> None:
+        """Nobody else would notice a runner that stands still."""
+        if not watch.cancelled():
+            self._finish(f"the watch over progress ended: {watch.exception()}")
 
     async def _leave(self, problem: str, lanes: Lanes, intake: Intake) -> int:
         """Give the partitions back. The mark never covers what could not be finished, so committing it

@@ -75,8 +75,8 @@ class Teller:
             event_id = str(uuid.UUID(asked))
         except ValueError:
             raise NotFound(
-                f"{asked!r} is no event id, fingerprint (provider/scope:key), run id or place (events.raw/3/17). "
-                "Event ids are in the sender's 202 answer and in `headgate events tail`."
+                f"{asked!r} is no event id, fingerprint (provider/scope:key; events/SOURCE:ID of a CloudEvent), run id or "
+                "place (events.raw/3/17). Event ids are in the sender's 202 answer and in `headgate events tail`."
             ) from None
         at_ms = time_of(event_id)
         return self._of_event(event_id, at_ms) if at_ms is not None else self._of_derived(event_id)
@@ -112,7 +112,8 @@ class Teller:
         if not (story.event or story.decisions or story.letters):
             raise NotFound(
                 f"no event {event_id} on {self._topics.raw}, no decision about it and no dead letter. Events are "
-                "kept for 7 days; is it of another --prefix or cluster?"
+                "kept for 7 days; is it of another --prefix or cluster? A CloudEvent of another program is asked for by "
+                "its fingerprint, events/SOURCE:ID."
             )
         return story
 
@@ -132,8 +133,9 @@ class Teller:
             return self._of_sighting(elsewhere, some_id)
         raise NotFound(
             f"no run {some_id}, and no event of that id that has been decided. Runs are kept for 30 days; "
-            "an event of another program is found by id once it is decided, by its place "
-            "(`headgate events tail -o json`: coordinates) at any time."
+            "an event of another program is found by our id of it once it is decided, by its fingerprint "
+            "(events/SOURCE:ID for a CloudEvent) or its place (`headgate events tail -o json`: coordinates) at any "
+            "time."
         )
 
     def _letter_about(self, some_id: str) -> Event | None:

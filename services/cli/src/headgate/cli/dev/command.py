@@ -41,10 +41,10 @@ RegistryUrl = Annotated[
     str | None, typer.Option(envvar="HEADGATE_REGISTRY__URL", help="Use this Schema Registry; start none.")
 ]
 Only = Annotated[
-    str | None, typer.Option(envvar="HEADGATE_DEV_ONLY", help="Only these services: webhook,processor")
+    list[str] | None, typer.Option(envvar="HEADGATE_DEV_ONLY", help="Only these services: webhook,processor")
 ]
 Scale = Annotated[
-    str | None, typer.Option(envvar="HEADGATE_DEV_SCALE", help="Replicas: processor=2,runner=2")
+    list[str] | None, typer.Option(envvar="HEADGATE_DEV_SCALE", help="Replicas: processor=2,runner=2")
 ]
 Reset = Annotated[bool, typer.Option("--reset", help="Delete the data of earlier runs first.")]
 Once = Annotated[

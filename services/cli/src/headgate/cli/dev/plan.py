@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,15 +78,15 @@ class Service:
         return ports
 
 
-def parse_only(text: str | None) -> tuple[str, ...]:
+def parse_only(texts: Sequence[str] | None) -> tuple[str, ...]:
     """'webhook,processor' as names of kinds; empty: all of them."""
-    return tuple(kind_named(word).name for word in _words(text))
+    return tuple(kind_named(word).name for word in _words(texts))
 
 
-def parse_scale(text: str | None) -> dict[str, int]:
+def parse_scale(texts: Sequence[str] | None) -> dict[str, int]:
     """'processor=2,runner=2' as replicas by name of kind."""
     scale = {}
-    for word in _words(text):
+    for word in _words(texts):
         name, _, count = word.partition("=")
         if not count.isdecimal() or not 1 <= int(count) <= 9:
             raise Misconfigured(f"--scale {word}: write a service and 1 to 9 replicas, like processor=2")
@@ -158,5 +158,6 @@ def _service(options: Options, kind: Kind, replica: int, bootstrap: str, registr
     return Service(name, kind, health, webhooks, env)
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
+def _words(texts: Sequence[str] | None) -> list[str]:
+    """Of an option that may be given several times, with commas in each."""
+    return [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
