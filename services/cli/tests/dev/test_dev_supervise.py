@@ -36,6 +36,11 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+def hears_hangups() -> None:
+    """Also where the tests run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Dev:
     """One `headgate dev` under test."""
 
@@ -65,6 +70,7 @@ class Dev:
                 stdout=stdout or out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(FAKES), **env},
+                preexec_fn=hears_hangups,
             )
         self.started.append(self.process)
         return self
