@@ -131,7 +131,7 @@ def test_probes_ask_the_health_port_that_the_service_is_told_to_open(render: Ren
     assert asked["livenessProbe"]["path"] == asked["startupProbe"]["path"] == "/livez"
 
 
-@pytest.mark.parametrize(("service", "seconds"), [("runner", 45), ("processor", 60)])
+@pytest.mark.parametrize(("service", "seconds"), [("runner", 60), ("processor", 60)])
 def test_a_service_gets_the_time_it_needs_to_finish(render: Render, service: str, seconds: int) -> None:
     assert render().pod(service)["terminationGracePeriodSeconds"] == seconds
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headgate.common.settings import KafkaSettings
 from headgate.common.testing.services import eventually
@@ -25,6 +25,8 @@ class Consumer:
         self.commits: list[dict[int, int]] = []
         self.answers: list[KafkaError | None] = []
         self.calls: list[str] = []
+        self.refusals: list[KafkaError] = []
+        """Of the next commits that wait for their answer."""
         self.called = asyncio.Event()
         """Clear while an engine call is still running."""
         self.called.set()
@@ -45,6 +47,8 @@ class Consumer:
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         self.calls.append("commit soon" if asynchronous else "commit")
+        if self.refusals and not asynchronous:
+            raise KafkaException(self.refusals.pop(0))
         self.commits.append({one.partition: one.offset for one in offsets})
 
     def close(self) -> None:
@@ -130,6 +134,17 @@ async def test_running_calls_finish_in_the_group_and_are_committed_before_it_is_
     paused = kafka.calls.index("pause")
     assert kafka.calls[paused:].count("poll") >= 2
     assert kafka.calls[-2:] == ["commit", "close"]
+    assert kafka.commits[-1] == {0: 40, 1: 40}
+
+
+async def test_the_last_commit_waits_for_the_rebalance_that_refuses_it(intake: Intake) -> None:
+    kafka = consumer_of(intake)
+    kafka.refusals = [
+        KafkaError(KafkaError.ILLEGAL_GENERATION),
+        KafkaError(KafkaError.REBALANCE_IN_PROGRESS),
+    ]
+    assert await intake.stop(5)
+    assert kafka.calls[-6:] == ["commit", "poll", "commit", "poll", "commit", "close"]
     assert kafka.commits[-1] == {0: 40, 1: 40}
 
 

@@ -32,6 +32,8 @@ OVERDUE_SECONDS = 30.0
 """After so long without an answer to a commit the next one goes all the same."""
 REVOKE_SECONDS = 5.0
 """How long a rebalance waits for engine calls; less than the session timeout."""
+SETTLE_SECONDS = 10.0
+"""How long the last commit waits for a rebalance that is under way: it takes heartbeats, and each refuses."""
 
 
 def consumer_config(settings: RunnerSettings) -> dict[str, Any]:
@@ -108,7 +110,7 @@ class Intake:
         """Take nothing more, let what runs finish, commit, leave the group. False: it did not end in time."""
         self._grace_seconds = grace_seconds
         self._stopping.set()
-        await asyncio.to_thread(self._thread.join, grace_seconds + 10)
+        await asyncio.to_thread(self._thread.join, grace_seconds + SETTLE_SECONDS + 10)
         return not self._thread.is_alive()
 
     def pause(self, partition: int) -> None:
@@ -148,9 +150,15 @@ class Intake:
             self._grant()
             self._consumer.poll(POLL_SECONDS)
         self._grant()
-        self._marks.update(self._draining.result())
-        self._marks = {number: mark for number, mark in self._marks.items() if number in self._leaving}
-        self._commit(wait=True)
+        marks = {**self._marks, **self._draining.result()}
+        until = time.monotonic() + SETTLE_SECONDS
+        while True:
+            self._marks = {number: mark for number, mark in marks.items() if number in self._leaving}
+            if self._commit(wait=True) or time.monotonic() > until:
+                return
+            # The group is in the middle of a rebalance. It goes on in `poll`, and may take some of them.
+            self.beat_at = time.monotonic()
+            self._consumer.poll(POLL_SECONDS)
 
     def _read(self) -> None:
         first = self._consumer.poll(POLL_SECONDS)
@@ -190,11 +198,12 @@ class Intake:
             self._committed_at = self.beat_at
             self._commit(wait=False)
 
-    def _commit(self, *, wait: bool) -> None:
+    def _commit(self, *, wait: bool) -> bool:
+        """Whether nothing was refused, as far as that is known yet."""
         offsets = [TopicPartition(self._topic, number, mark) for number, mark in self._marks.items()]
         self._marks = {}
         if not offsets:
-            return
+            return True
         try:
             if wait:
                 self._consumer.commit(offsets=offsets, asynchronous=False)
@@ -203,6 +212,8 @@ class Intake:
                 self._committing = True
         except KafkaException as problem:
             log.warning("A commit failed; a few records may be read again.", error=problem.args[0].str())
+            return False
+        return True
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [one.partition for one in partitions]

@@ -24,7 +24,7 @@ from headgate.common.errors import Misconfigured, Unreachable
 if TYPE_CHECKING:
     from headgate.common.settings import ServiceSettings
 
-SERVICE_STOP_SECONDS = 35.0
+SERVICE_STOP_SECONDS = 45.0
 """The runner takes up to 30 s to finish what it began."""
 
 SERVER_STOP_SECONDS = 15.0
