@@ -69,12 +69,14 @@ def test_data_stay_in_their_folder_whatever_it_is_called_and_wherever_that_is(
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.chdir(tmp_path)
     home = Path("Jürgen's, of 木 & co")
+    logs = home / "logs"
     for _ in range(2):
-        with Kafka(home / "kafka") as kafka, SchemaRegistry(home / "registry"):
+        with Kafka(home / "kafka", logs=logs) as kafka, SchemaRegistry(home / "registry", logs=logs):
             assert _seen_brokers(kafka.bootstrap) == 1
     assert [path.name for path in tmp_path.iterdir()] == [home.name]
     assert (home / "kafka/broker-1/data/meta.properties").exists()
     assert list((home / "registry/data").iterdir())
+    assert {log.name for log in logs.iterdir()} == {"kafka.log", "registry.log"}
 
 
 def test_schema_ids_outlive_kill_9_of_the_registry(tmp_path: Path) -> None:

@@ -70,7 +70,14 @@ class Broker:
     """One node as a process that can be stopped, killed, paused by signals and started again."""
 
     def __init__(
-        self, node: Node, nodes: Sequence[Node], directory: Path, more: Mapping[str, str], *, full_speed: bool
+        self,
+        node: Node,
+        nodes: Sequence[Node],
+        directory: Path,
+        logs: Path,
+        more: Mapping[str, str],
+        *,
+        full_speed: bool,
     ) -> None:
         self.node = node
         self._directory = directory / f"broker-{node.number}"
@@ -84,7 +91,7 @@ class Broker:
         self.process = Process(
             name,
             [*self._java, "kafka.Kafka", self._config.name],
-            log=directory / f"{name}.log",
+            log=logs / f"{name}.log",
             env=UTF8,
             cwd=self._directory,
         )
@@ -128,10 +135,11 @@ class Kafka:
         ports: Sequence[int] = (),
         controller_ports: Sequence[int] = (),
         full_speed: bool = False,
+        logs: Path | None = None,
         more: Mapping[str, str] | None = None,
     ) -> None:
-        """Ports not given are chosen among free ones. `full_speed` for benchmarks: slower to start. `more` are
-        settings of each broker that beat ours."""
+        """Ports not given are chosen among free ones. `full_speed` for benchmarks: slower to start. `logs` is the
+        folder for logs, if not this one. `more` are settings of each broker that beat ours."""
         self.directory = directory
         found = free(2 * brokers)
         clients = list(ports) or found[:brokers]
@@ -142,7 +150,10 @@ class Kafka:
             Node(number, port, controller)
             for number, (port, controller) in enumerate(zip(clients, controllers, strict=True), start=1)
         ]
-        self.brokers = [Broker(node, nodes, directory, more or {}, full_speed=full_speed) for node in nodes]
+        self.brokers = [
+            Broker(node, nodes, directory, logs or directory, more or {}, full_speed=full_speed)
+            for node in nodes
+        ]
 
     @property
     def bootstrap(self) -> str:

@@ -19,13 +19,14 @@ API = "/apis/ccompat/v7"
 class SchemaRegistry:
     """`with SchemaRegistry(Path(".headgate/registry"), port=8085) as registry: registry.url`"""
 
-    def __init__(self, directory: Path, *, port: int | None = None) -> None:
+    def __init__(self, directory: Path, *, port: int | None = None, logs: Path | None = None) -> None:
+        """A port not given is a free one. `logs` is the folder for its log, if not this one."""
         self.port = port or ports.free()[0]
         home = ensure().registry_home
         self.process = Process(
             "registry",
             [java(), HEAP, *FAST_START, "-jar", "quarkus-run.jar"],
-            log=directory / "registry.log",
+            log=(logs or directory) / "registry.log",
             cwd=home,
             env={
                 **UTF8,

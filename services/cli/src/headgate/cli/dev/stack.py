@@ -48,9 +48,11 @@ class Stack:
         self._service_keepers: list[Keeper] = []
         self._tasks: list[asyncio.Task[None]] = []
         if options.bootstrap is None:
-            self._kafka = Kafka(options.directory / "kafka", ports=[options.kafka_port])
+            self._kafka = Kafka(options.directory / "kafka", ports=[options.kafka_port], logs=options.logs)
         if options.registry is None:
-            server = SchemaRegistry(options.directory / "registry", port=options.registry_port)
+            server = SchemaRegistry(
+                options.directory / "registry", port=options.registry_port, logs=options.logs
+            )
             answers = probe.http(options.registry_port, f"{API}/subjects")
             self._servers.append(self._keeper(server.process, answers, self.registry))
 
