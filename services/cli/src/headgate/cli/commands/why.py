@@ -81,14 +81,17 @@ def height(line: Line, width: int = WIDTH) -> int:
 def fitted(lines: list[Line], width: int = WIDTH) -> list[Line]:
     """At most one screen: what does not fit is counted, not shown."""
     kept: list[Line] = []
-    room = LINES - 1
+    room = LINES - height(_and_more(len(lines)), width)
     for number, line in enumerate(lines):
         if height(line, width) > room:
-            left = len(lines) - number
-            return [*kept, ("", f"... {left} more: -o yaml shows everything", "dim")]
+            return [*kept, _and_more(len(lines) - number)]
         room -= height(line, width)
         kept.append(line)
     return kept
+
+
+def _and_more(left: int) -> Line:
+    return "", f"... {left} more: -o yaml shows everything", "dim"
 
 
 def lines_of(story: Story) -> Iterator[Line]:
