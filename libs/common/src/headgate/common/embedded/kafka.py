@@ -85,8 +85,8 @@ class Broker:
         self._config = self._directory / "server.properties"
         # Said from the folder it runs in: a comma or an umlaut further up would not survive Kafka's reading of it.
         self._properties = {**properties(node, nodes, self._data.name), **more}
-        flags = FULL_SPEED if full_speed else FAST_START
-        self._java = [java(), HEAP, *flags, *_LOGGING, "-cp", ":".join(map(str, ensure().kafka_jars))]
+        flags = FULL_SPEED if full_speed else [HEAP, *FAST_START]
+        self._java = [java(), *flags, *_LOGGING, "-cp", ":".join(map(str, ensure().kafka_jars))]
         name = "kafka" if len(nodes) == 1 else f"kafka-{node.number}"
         self.process = Process(
             name,
