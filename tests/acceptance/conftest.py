@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.harness.cluster import PORTS, Cluster
+from tests.harness.cluster import PORTS, SPAN, Cluster
 from tests.harness.observers import TopicReader
 from tests.harness.pipeline import Pipeline, documents
 
@@ -17,7 +17,7 @@ REPLICAS = {"ingest": 2, "processor": 1, "runner": 1}
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     """Everything is ready, and the trigger of `tests.harness.pipeline.documents` is applied."""
     home = tmp_path_factory.mktemp("acceptance")
-    cluster = Cluster(home / "cluster", ports=PORTS + 500)
+    cluster = Cluster(home / "cluster", ports=PORTS + 2 * SPAN)
     try:
         asyncio.run(cluster.up())
         running = Pipeline(cluster, "acceptance", home / "headgate", REPLICAS)

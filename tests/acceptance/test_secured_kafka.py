@@ -9,14 +9,14 @@ import aiohttp
 import pytest
 from tests.harness.asking import one_run, runs_of
 from tests.harness.certificates import Authority
-from tests.harness.cluster import PORTS, Cluster
+from tests.harness.cluster import PORTS, SPAN, Cluster
 from tests.harness.pipeline import Pipeline, documents
 from tests.harness.plan import Door, Kind, Planned, token
 from tests.harness.senders import delivery
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-FIRST = PORTS + 900
+FIRST = PORTS + SPAN
 SECURE = FIRST + 5
 USER, PASSWORD = "headgate", "a pass;word"
 

@@ -13,6 +13,9 @@ from headgate.common.embedded.registry import SchemaRegistry
 
 PORTS = int(os.environ.get("CHAOS_PORTS", "27000"))
 """First port of everything the harness starts."""
+SPAN = 250
+"""What one cluster and its pipeline use from their first port on. Three of them end below `embedded.ports.FIRST`, where
+ports are given to whoever asks."""
 
 
 class Cluster:
