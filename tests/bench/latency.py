@@ -21,6 +21,7 @@ NAME = "latency"
 RATE = 200
 TARGET = 4.0
 ARRIVAL_SECONDS = 30
+WARM_SECONDS = 15
 TRIGGER = """
 apiVersion: headgate/v1
 kind: Trigger
@@ -38,8 +39,9 @@ def run(world: World, rounds: int, quick: bool) -> Result:
     seconds = 10 if quick else 30
     ours, bare = "webhook to run", "bare chain"
     with world.all_cores(), _headgate(world) as (port, engine), _chain(world) as prefix:
-        _through(port, engine, 3)  # every connection made, every group joined
-        _bare(prefix, 3)
+        # Every connection made, every group joined, and the broker's code for their requests compiled.
+        _through(port, engine, WARM_SECONDS)
+        _bare(prefix, WARM_SECONDS)
         interleaved(
             rounds,
             {ours: partial(_through, port, engine, seconds), bare: partial(_bare, prefix, seconds)},
