@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.harness.deliveries import SECRET
 
 from headgate.common.headers import Headers
 from headgate.common.model import Source, Stored
@@ -114,6 +115,21 @@ def stored(name: str, provider: str, config: dict[str, Any], **more: Any) -> Sto
 def source() -> Callable[..., Stored[Source]]:
     """`source(name, provider, config)`: a source as it lies on its topic."""
     return stored
+
+
+@pytest.fixture
+def github_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_SECRET", SECRET)
+
+
+@pytest.fixture
+def repo(github_secret: None) -> Callable[..., Stored[Source]]:
+    """`repo(**config)`: a source that takes the deliveries of `tests.harness.deliveries`."""
+
+    def build(**config: Any) -> Stored[Source]:
+        return stored("repo", "github-webhook", {"secrets": [{"env": "GITHUB_SECRET"}], **config})
+
+    return build
 
 
 OpenDoor = Callable[..., Awaitable[Door]]
