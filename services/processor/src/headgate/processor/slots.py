@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,8 +25,14 @@ def take(base: Path) -> Slot:
     """The first free one of base/0, base/1, ...; what an earlier process left there is a head start."""
     for number in range(_MOST):
         directory = base / str(number)
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / "lock").open("ab")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = (directory / "lock").open("ab")
+        except OSError as problem:
+            raise Misconfigured(
+                f"the state directory {directory} cannot be written: {problem.strerror}. Give its volume to user "
+                f"{os.getuid()} (on Kubernetes: one that honours fsGroup), or name another in HEADGATE_STATE_DIR"
+            ) from problem
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
