@@ -110,6 +110,12 @@ def test_processor_keeps_its_name_and_its_table_across_restarts(render: Render) 
     assert processor["serviceName"] == chart.get("Service", "processor")["metadata"]["name"]
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_services_beside_ours_put_nothing_into_our_environment(render: Render, service: str) -> None:
+    """One named `headgate-health` would set HEADGATE_HEALTH_PORT to an address."""
+    assert render().pod(service)["enableServiceLinks"] is False
+
+
 def test_processor_without_a_volume_still_has_a_place_to_write(render: Render) -> None:
     chart = render({"processor": {"persistence": {"enabled": False}}})
     assert "volumeClaimTemplates" not in chart.get("StatefulSet", "processor")["spec"]

@@ -58,6 +58,12 @@ def test_every_image_but_our_own_is_pinned_to_a_version(compose: dict[str, Any])
         assert tag == "dev" if "build" in one else tag[:1].isdigit() or tag.startswith("v")
 
 
+def test_no_service_has_a_name_that_a_second_replica_would_share(compose: dict[str, Any]) -> None:
+    """`--scale processor=2`: two members of one static name throw each other out of the group."""
+    for one in compose["services"].values():
+        assert "HEADGATE_INSTANCE_ID" not in one.get("environment", {})
+
+
 def test_compose_itself_accepts_the_file() -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:

@@ -19,6 +19,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "headgate.serviceAccountName" . }}
   automountServiceAccountToken: false
+  enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
   {{- with .root.Values.global.imagePullSecrets }}
   imagePullSecrets:

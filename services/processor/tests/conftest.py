@@ -173,8 +173,10 @@ class World:
 
     # -- running ----------------------------------------------------------------------------------------
 
-    def start(self, *, state: str = "state", failpoint: str = "", **more: str) -> Running:
-        """A processor process; `more` are environment variables without the prefix."""
+    def start(
+        self, *, state: str = "state", failpoint: str = "", before: str = "pass", **more: str
+    ) -> Running:
+        """A processor process; `more` are environment variables without the prefix, `before` is what it runs first."""
         port = ports.free()[0]
         log = self.directory / f"processor-{len(self.running)}.log"
         env = {
@@ -187,7 +189,14 @@ class World:
         }
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "headgate.processor"], env=env, stdout=out, stderr=out
+                [
+                    sys.executable,
+                    "-c",
+                    f"{before}\nfrom headgate.processor.__main__ import main\nexit(main())",
+                ],
+                env=env,
+                stdout=out,
+                stderr=out,
             )
         self.running.append(Running(process, port, log))
         return self.running[-1]

@@ -118,7 +118,10 @@ class ServiceSettings(BaseSettings):
         Path, Field(description="Local files a service may lose: schema ids, table state.")
     ] = Path(".headgate/state")
     instance_id: Annotated[
-        str | None, Field(description="Stable name of this replica: static group membership where it helps.")
+        str | None,
+        Field(
+            description="Stable name of this replica, unlike every other's: static group membership where it helps."
+        ),
     ] = None
 
     @property

@@ -105,16 +105,16 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
             worker.batch_agent(app, topics, stage, sweeper, own.batch_records, crash)
         else:
             plain_agent(app, topics, stage, crash)
-        async with (
-            _running(app),
-            _background(
-                _watch(settings, app, table, cluster, health),
-                _sweep(settings, stage, sweeper, catalogue),
-            ),
-        ):
-            log.info("The processor is up.", group=topics.processor_app, store=own.store)
-            await stop.wait()
-            health.degraded("partitions", "stopping")
+        # Watched from before its start: that ends with the first partitions, and what keeps those away may never say so.
+        async with _background(_watch(settings, app, table, cluster, health)):
+            app.finalize()
+            await app.start()
+            async with _background(_sweep(settings, stage, sweeper, catalogue)):
+                log.info("The processor is up.", group=topics.processor_app, store=own.store)
+                await stop.wait()
+                health.degraded("partitions", "stopping")
+        # In order: the batch at work is finished and committed.
+        await app.stop()
         if isinstance(outbox, Outbox):
             await outbox.close()
     finally:
@@ -189,24 +189,14 @@ def _changelog_ends(cluster: Cluster, topics: Topics, numbers: list[int]) -> dic
 
 
 @asynccontextmanager
-async def _running(app: faust.App) -> AsyncIterator[None]:
-    """Faust started; and stopped in order: the batch at work is finished and committed."""
-    app.finalize()
-    await app.start()
-    yield
-    await app.stop()
-
-
-@asynccontextmanager
-async def _background(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Jobs beside the app. One that fails ends the process: none of them is optional."""
-    tasks = [asyncio.create_task(_or_crash(job)) for job in jobs]
+async def _background(job: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """A job beside the app. One that fails ends the process: none of them is optional."""
+    task = asyncio.create_task(_or_crash(job))
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _or_crash(job: Coroutine[Any, Any, None]) -> None:

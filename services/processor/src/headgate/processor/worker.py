@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import faust
 from faust.types import TP
@@ -42,6 +44,11 @@ def new_app(settings: Settings, data: Path, cluster: Cluster) -> ProcessorApp:
         topics.processor_app,
         broker=[f"{scheme}://{address}" for address in settings.kafka.bootstrap.split(",")],
         broker_credentials=_credentials(settings),
+        # Or some eighty variables of common names, WEB_PORT and BROKER_URL among them, overrule what is said here.
+        env={},
+        # A static member that comes back is given what it was assigned before, and Faust refuses to have been
+        # another address then: a container's host name is a new one each time.
+        canonical_url=f"http://headgate/{quote(settings.instance_id or socket.gethostname(), safe='')}",
         datadir=str(data),
         autodiscover=False,
         web_enabled=False,
