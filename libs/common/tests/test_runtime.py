@@ -16,6 +16,11 @@ def test_without_glibc_the_rest_is_tuned_all_the_same() -> None:
     assert float(said) < 0.001
 
 
+def test_what_a_settled_process_has_made_is_not_looked_through_again() -> None:
+    said = _run("import gc\nruntime.settle()\nprint(gc.get_freeze_count() > 1_000)")
+    assert said.strip() == "True"
+
+
 def _run(code: str, before: str = "") -> str:
     program = f"{before}\nimport sys\nfrom headgate.common import runtime\nruntime.tune()\n{code}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -9,7 +9,7 @@ from contextlib import closing
 import structlog
 from aiohttp import web
 
-from headgate.common import binary
+from headgate.common import binary, runtime
 from headgate.common.errors import HeadgateError, Unreachable
 from headgate.common.gathering import Gathering
 from headgate.common.health import Health, serve_health
@@ -84,7 +84,7 @@ async def serve(settings: Settings, health: Health, codec: Codec, stopping: asyn
     )
     sources.start()
     gc.set_threshold(20_000, 20, 50)  # nearly all that a delivery makes is gone without it
-    gc.freeze()  # what start-up made stays: looking through it again and again shows in the slowest answers
+    runtime.settle()
     server = web.ServerRunner(
         GuardedServer(receiver, settings.limits), shutdown_timeout=settings.stop_seconds
     )

@@ -16,6 +16,7 @@ import faust
 import structlog
 from confluent_kafka import KafkaException
 
+from headgate.common import runtime
 from headgate.common.errors import HeadgateError, Misconfigured, Unreachable
 from headgate.common.health import Health, serve_health
 from headgate.common.registry import Codec, Registry
@@ -110,6 +111,7 @@ async def _serve(settings: Settings, health: Health, stop: asyncio.Event) -> Non
             app.finalize()
             await app.start()
             async with _background(_sweep(settings, stage, sweeper, catalogue)):
+                runtime.settle()
                 log.info("The processor is up.", group=topics.processor_app, store=own.store)
                 await stop.wait()
                 health.degraded("partitions", "stopping")

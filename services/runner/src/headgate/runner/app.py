@@ -11,6 +11,7 @@ from typing import cast
 import structlog
 from confluent_kafka import KafkaException, Message
 
+from headgate.common import runtime
 from headgate.common.errors import Misconfigured, Unreachable
 from headgate.common.health import Health, serve_health
 from headgate.common.model import Stored, Trigger
@@ -84,6 +85,7 @@ class App:
             if not await self._triggers_read(view):
                 return 0
             intake.start()
+            runtime.settle()
             log.info("Runner started.", engines=sorted(loaded), max_running=settings.runner.max_running)
             watch = asyncio.create_task(self._watch(lanes, intake, starter))
             watch.add_done_callback(self._watched)
