@@ -30,8 +30,9 @@ def take(base: Path) -> Slot:
             lock = (directory / "lock").open("ab")
         except OSError as problem:
             raise Misconfigured(
-                f"the state directory {directory} cannot be written: {problem.strerror}. Give its volume to user "
-                f"{os.getuid()} (on Kubernetes: one that honours fsGroup), or name another in HEADGATE_STATE_DIR"
+                f"the state directory {directory} cannot be written: {problem.strerror}. Its volume needs room and "
+                f"must belong to user {os.getuid()} (on Kubernetes: one that honours fsGroup), or name another "
+                "in HEADGATE_STATE_DIR"
             ) from problem
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
