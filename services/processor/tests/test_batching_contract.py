@@ -12,14 +12,18 @@ from typing import Any
 
 import faust
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.fetch import FetchRequest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from headgate.common.settings import KafkaSettings
 from headgate.common.topics import Topics
 from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
+from headgate.processor.batching import outbox as outboxes
+from headgate.processor.batching.outbox import FEW_RECORDS
 from headgate.processor.batching.transport import MAX_SMALL_AHEAD, BatchConsumerThread, register
 from headgate.processor.cluster import Cluster
 from headgate.processor.store import Storage
@@ -93,6 +97,11 @@ class World:
             return max([0, *(one.offset for one in found)])
 
         return int(await asyncio.to_thread(ask))
+
+    def end(self) -> int:
+        """How many records the topic has."""
+        partition = TopicPartition(self.name, 0)
+        return int(self.admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(20).offset)
 
     async def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
@@ -262,6 +271,36 @@ async def test_busy_partitions_are_fetched_again_soon_and_idle_ones_hold_nothing
     assert fetcher._prefetch_backoff == 0.005
 
 
+async def test_no_fetch_is_prepared_while_the_app_works_on_records_and_the_next_comes_when_it_asks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetches: list[object] = []
+    meanwhile: list[int] = []
+    send = AIOKafkaClient.send
+
+    async def noted(client: AIOKafkaClient, node: int, request: Any, **more: Any) -> Any:
+        if isinstance(request, FetchRequest):
+            fetches.append(request)
+        return await send(client, node, request, **more)
+
+    monkeypatch.setattr(AIOKafkaClient, "send", noted)
+
+    async def work(batch: Batch[Any]) -> None:
+        before = len(fetches)
+        time.sleep(0.05)  # noqa: ASYNC251 - work that leaves neither the thread nor the loop to others
+        meanwhile.append(len(fetches) - before)
+        batch.finish()
+
+    world.publish(0, 1)
+    await world.start(work)
+    await world.until_committed(1)
+    for number in range(1, 6):
+        world.publish(number, 1)
+        await world.until_committed(number + 1)
+    assert meanwhile == [0] * 6
+    assert len(fetches) > 6
+
+
 async def test_a_second_member_takes_over_half_way_and_nothing_is_skipped(world: World) -> None:
     """The topic has one partition: whoever holds it, every record is finished by someone."""
     done: list[int] = []
@@ -374,7 +413,8 @@ async def test_what_the_outbox_flushed_is_stored_and_what_cannot_be_stored_is_to
 
 async def test_nothing_can_be_sent_during_a_flush_which_might_then_never_end(world: World) -> None:
     outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
-    outbox.send(world.name, b"mine", None)
+    for _ in range(FEW_RECORDS + 1):  # fewer might be stored before anybody else has a turn
+        outbox.send(world.name, b"mine", None)
     flushing = asyncio.create_task(outbox.flush())
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError, match="take turns"):
@@ -382,4 +422,30 @@ async def test_nothing_can_be_sent_during_a_flush_which_might_then_never_end(wor
     await asyncio.wait_for(flushing, 30)
     outbox.send(world.name, b"next", None)
     await asyncio.wait_for(outbox.flush(), 30)
+    await outbox.close()
+
+
+async def test_few_records_are_flushed_without_another_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outboxes, "_AT_ONCE_SECONDS", 30.0)
+    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
+    outbox._thread.shutdown()
+    for number in range(FEW_RECORDS):
+        outbox.send(world.name, b"x", str(number))
+    await outbox.flush()
+    assert world.end() == FEW_RECORDS
+
+
+async def test_a_flush_that_takes_long_leaves_the_loop_to_others() -> None:
+    outbox = Outbox(KafkaSettings(bootstrap="127.0.0.1:1"), **{"delivery.timeout.ms": 1_000})
+    outbox.send("nowhere", b"x", None)
+    flushing = asyncio.create_task(outbox.flush())
+    turns = 0
+    while not flushing.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 20
+    with pytest.raises(DeliveryFailed, match="nowhere"):
+        await flushing
     await outbox.close()

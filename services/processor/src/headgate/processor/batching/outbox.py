@@ -30,6 +30,9 @@ batch into many small requests, which cost a sixth of the processor's time and m
 _ANYWHERE = -1
 """librdkafka's word for: by the key."""
 _ROUND_SECONDS = 0.02
+FEW_RECORDS = 100
+_AT_ONCE_SECONDS = 0.003
+"""So few are mostly stored before a helper thread would have woken up to wait for them: they are waited for here."""
 _FULL_SECONDS = 60.0
 
 
@@ -42,7 +45,7 @@ class Outbox:
     flush that waits for an ever-filling queue would never end.
 
     Only failures call back: that everything is delivered shows in the queue being empty. Callbacks run where
-    librdkafka is polled: in `flush`'s helper thread, or in `send` when its queue is full.
+    librdkafka is polled: in `flush`, here or in its helper thread, or in `send` when its queue is full.
     """
 
     def __init__(self, settings: KafkaSettings, **overrides: Any) -> None:
@@ -84,6 +87,8 @@ class Outbox:
         loop = asyncio.get_running_loop()
         self._flushing = True
         try:
+            if 0 < len(self._rd) <= FEW_RECORDS:
+                self._rd.flush(_AT_ONCE_SECONDS)
             while len(self._rd) and self._failure is None:
                 await loop.run_in_executor(self._thread, self._rd.flush, _ROUND_SECONDS)
         finally:

@@ -72,6 +72,22 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         consumer: Any = self._ensure_consumer()
         consumer._fetcher._prefetch_backoff = _REFETCH_SECONDS
+        self._ask_only_when_wanted(consumer._fetcher)
+
+    def _ask_only_when_wanted(self, fetcher: Any) -> None:
+        """aiokafka asks for more as soon as records are taken. It would hold the interpreter's lock for that at the
+        very moment when the app's thread wakes up for them: they were late by as much as all of our work takes."""
+        wanted, ask = asyncio.Event(), fetcher._proc_fetch_request
+
+        async def once_wanted(*request: Any) -> bool:
+            try:
+                await wanted.wait()
+            except asyncio.CancelledError:
+                return False  # as aiokafka has it: whoever cancels wants no answer any more
+            return bool(await ask(*request))
+
+        fetcher._proc_fetch_request = once_wanted
+        self._wanted = wanted
 
     async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 (Faust's signature)
         """Asked in the app's loop, done in this thread: both ends of the way are compared."""
@@ -85,6 +101,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         asked_by = cast("BatchConsumer", self.consumer)
         if epoch is not asked_by._epoch:
             return {}  # the question waited for a rebalance, and who asked it may be gone
+        self._wanted.set()
         try:
             fetched = await self._fetch_records(consumer, active, seconds, consumer._max_poll_records)
         except UnicodeDecodeError:
@@ -108,6 +125,8 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             consumer.seek(tp, records[-1].offset + 1)
             return Fetched({tp: records}, generation, epoch)
         if epoch is asked_by._epoch:
+            if fetched:
+                self._wanted.clear()
             return Fetched(fetched, generation, epoch)
         # A rebalance came and went meanwhile, and stopped whoever asked for these records: nobody would
         # ever hand them out. Taking them was the last thing that happened, so going back undoes just that.
