@@ -14,16 +14,14 @@ import faust
 import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.fetch import FetchRequest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from headgate.common.settings import KafkaSettings
 from headgate.common.topics import Topics
-from headgate.processor.batching import SCHEME, Batch, DeliveryFailed, Outbox
-from headgate.processor.batching import outbox as outboxes
-from headgate.processor.batching.outbox import FEW_RECORDS
+from headgate.processor.batching import SCHEME, Batch
 from headgate.processor.batching.transport import MAX_SMALL_AHEAD, BatchConsumerThread, register
 from headgate.processor.cluster import Cluster
 from headgate.processor.store import Storage
@@ -97,11 +95,6 @@ class World:
             return max([0, *(one.offset for one in found)])
 
         return int(await asyncio.to_thread(ask))
-
-    def end(self) -> int:
-        """How many records the topic has."""
-        partition = TopicPartition(self.name, 0)
-        return int(self.admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(20).offset)
 
     async def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
@@ -387,65 +380,3 @@ async def test_recovery_reads_past_the_old_end_that_a_broker_tells_when_it_wakes
     await world.start(work, table.add)
     await world.until_committed(1)
     assert at_work == [table.entries]
-
-
-async def test_what_the_outbox_flushed_is_stored_and_what_cannot_be_stored_is_told(world: World) -> None:
-    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
-    for number in range(1_000):
-        outbox.send(world.name, b"x", str(number))
-    await outbox.flush()
-    await outbox.close()
-    app_seen: list[int] = []
-
-    async def work(batch: Batch[Any]) -> None:
-        app_seen.extend(record.offset for record in batch.records)
-        batch.finish()
-
-    await world.start(work)
-    await world.until_committed(1_000)
-    assert app_seen == list(range(1_000))
-    missing = Outbox(KafkaSettings(bootstrap=world.bootstrap), **{"topic.metadata.propagation.max.ms": 500})
-    missing.send(f"{world.name}-missing", b"x", None)
-    with pytest.raises(DeliveryFailed, match="missing"):
-        await missing.flush()
-    await missing.close()
-
-
-async def test_nothing_can_be_sent_during_a_flush_which_might_then_never_end(world: World) -> None:
-    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
-    for _ in range(FEW_RECORDS + 1):  # fewer might be stored before anybody else has a turn
-        outbox.send(world.name, b"mine", None)
-    flushing = asyncio.create_task(outbox.flush())
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="take turns"):
-        outbox.send(world.name, b"other", None)
-    await asyncio.wait_for(flushing, 30)
-    outbox.send(world.name, b"next", None)
-    await asyncio.wait_for(outbox.flush(), 30)
-    await outbox.close()
-
-
-async def test_few_records_are_flushed_without_another_thread(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outboxes, "_AT_ONCE_SECONDS", 30.0)
-    outbox = Outbox(KafkaSettings(bootstrap=world.bootstrap))
-    outbox._thread.shutdown()
-    for number in range(FEW_RECORDS):
-        outbox.send(world.name, b"x", str(number))
-    await outbox.flush()
-    assert world.end() == FEW_RECORDS
-
-
-async def test_a_flush_that_takes_long_leaves_the_loop_to_others() -> None:
-    outbox = Outbox(KafkaSettings(bootstrap="127.0.0.1:1"), **{"delivery.timeout.ms": 1_000})
-    outbox.send("nowhere", b"x", None)
-    flushing = asyncio.create_task(outbox.flush())
-    turns = 0
-    while not flushing.done():
-        await asyncio.sleep(0.001)
-        turns += 1
-    assert turns > 20
-    with pytest.raises(DeliveryFailed, match="nowhere"):
-        await flushing
-    await outbox.close()
